@@ -163,10 +163,10 @@ def _velocity(config: Any, w: np.ndarray, gradients: np.ndarray, rates: Sequence
 
 
 def _moments(config: Any, w: np.ndarray, gradients: np.ndarray, rates: Sequence[float]) -> np.ndarray:
-    mean, square, a, b = np.zeros_like(w), np.zeros_like(w), config.momentum, config.second_momentum
+    mean, square, a, b = np.zeros_like(w), np.zeros_like(w), config.momentum, config.beta2
     for t, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
         mean, square = a * mean + (1 - a) * gradient, b * square + (1 - b) * gradient**2
-        step = mean / (1 - a**t) / (np.sqrt(square / (1 - b**t)) + config.epsilon)
+        step = mean / (1 - a**t) / (np.sqrt(square / (1 - b**t)) + config.eps)
         w = (1 - rate * config.weight_decay) * w - rate * step
     return w
 
@@ -202,7 +202,7 @@ def newton_schulz(sizes: np.ndarray) -> np.ndarray:
 OPTIMISERS: dict[str, tuple[Optimiser, Callable[..., np.ndarray]]] = {
     "descent": (SGD(lr_factor=1.0), _velocity),
     "momentum": (SGD(lr_factor=1.0, momentum=0.9), _velocity),
-    "adam": (Adam(loss="logistic", momentum=0.8, second_momentum=0.9, epsilon=0.1), _moments),
+    "adam": (Adam(loss="logistic", momentum=0.8, beta2=0.9, eps=0.1), _moments),
     "signum": (Signum(), _along(np.sign)),
     "muon": (Muon(momentum=0.7), _along(polar)),
     "muon-sign": (Muon(vectors="l_inf"), _along(lambda M: np.sign(M) if len(M) == 1 else polar(M))),

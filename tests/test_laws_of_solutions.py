@@ -55,7 +55,7 @@ def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
         case = dataclasses.replace(
             case, features=case.features.select(slice(cases.FEW_SAMPLES)), y=case.y[: cases.FEW_SAMPLES]
         )
-    reason = solvers.SOLVERS[solver].refuses(case, Options(tol))
+    reason = solvers.SOLVERS[solver].refusal(case, Options(tol))
     if reason:
         with pytest.raises(InputError, match=re.escape(reason)):
             solve(case, solver)
@@ -165,7 +165,7 @@ def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercep
     y = np.append(case.y, -case.y[3])
     conflict = MarginProblem(case.features.select(twice), y, case.norm, intercept=intercept)
     for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
-        if solver and solvers.SOLVERS[solver].refuses(conflict, Options(1e-6, 500)):
+        if solver and solvers.SOLVERS[solver].refusal(conflict, Options(1e-6, 500)):
             continue
         cases.assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
 
@@ -191,11 +191,11 @@ def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
     cost = 0.6 * min(weights[soft.y == sign].sum() for sign in (-1, 1)) if intercept else 0.3 * weights.sum()
     for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
         tol = cases.SOLVERS.get(solver, 1e-6)
-        if solver != "PRECISE" and not (solver and solvers.SOLVERS[solver].refuses(soft, Options(tol))):
+        if solver != "PRECISE" and not (solver and solvers.SOLVERS[solver].refusal(soft, Options(tol))):
             found = solve(soft, solver, tol=tol)
             assert found.status is Status.OPTIMAL
             assert found.objective == pytest.approx(cost, rel=2 * tol)
-        if not (solver and solvers.SOLVERS[solver].refuses(hard, Options(tol))):
+        if not (solver and solvers.SOLVERS[solver].refusal(hard, Options(tol))):
             cases.assert_farkas(hard, solve(hard, solver))
     found = solve(few)
     assert found.status is Status.OPTIMAL

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from implicit_bias._utils.blocks import ROWS
-from implicit_bias._utils.checks import Array, InputError, check_range, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_count, check_range, one_of, shown
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import length
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import semidefinite
 from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated
 from implicit_bias.gates.half_space_kernel import half_spaces_of_samples
+from implicit_bias.gates.hyperplanes import SubsetGates
 
 #: γ p Var X of the default Gaussian kernels.
 WIDTHS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -52,7 +53,7 @@ class FittedKernels(KernelFeatures):
     def __init__(
         self, kernels: Any, samples: Array, weight: Array | None = None, normalise: bool = True, seed: int = 0
     ) -> None:
-        kernels = _listed(kernels, samples, weight)
+        kernels = _listed(kernels, samples, weight, seed)
         changes, k, n = np.zeros(len(kernels)), len(kernels), len(samples)
         if k == 1:
             diagonals = diagonal_of(kernels[0], samples)[None]
@@ -142,7 +143,7 @@ def _narrow(values: Array) -> bool:
     return True
 
 
-def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
+def _listed(kernels: Any, X: Array, weight: Array | None, seed: int) -> list[Any]:
     """Return `kernels`, or the default kernels for training samples X (n, p), as functions or (name, parameters)."""
     if kernels is None:
         centred = X - np.average(X, weights=None if weight is None else np.repeat(weight[:, None], X.shape[1], 1))
@@ -154,11 +155,11 @@ def _listed(kernels: Any, X: Array, weight: Array | None) -> list[Any]:
         raise InputError("kernels must be at least one function, name, or name and dict of parameters")
     if len(kernels) == 2 and isinstance(kernels[0], str) and isinstance(kernels[1], dict):
         kernels = [tuple(kernels)]
-    return [kernel if callable(kernel) else _named(kernel, X, weight) for kernel in kernels]
+    return [kernel if callable(kernel) else _named(kernel, X, weight, seed) for kernel in kernels]
 
 
-def _named(kernel: Any, X: Array, weight: Array | None) -> tuple[str, dict[str, Any]]:
-    """Return the name and the parameters of a kernel, with γ = 1/(p Var X) for "scale" and 1/p for "auto"."""
+def _named(kernel: Any, X: Array, weight: Array | None, seed: int) -> tuple[str, dict[str, Any]]:
+    """Return name and parameters of a kernel, with γ = 1/(p Var X) for "scale", 1/p for "auto", and random sets."""
     match kernel:
         case str(name):
             parameters: dict[str, Any] = {}
@@ -175,4 +176,7 @@ def _named(kernel: Any, X: Array, weight: Array | None) -> tuple[str, dict[str, 
         variance = float(np.average(((X - mean) ** 2).mean(axis=1), weights=weight))
         values = {"scale": 1 / (X.shape[1] * variance or 1.0), "auto": 1 / X.shape[1]}
         parameters["gamma"] = values[one_of(gamma, values, "gamma")]
+    if name == "half-spaces" and "columns" in parameters and "sets" not in parameters:
+        count = as_count(parameters.pop("count", 300), "count")
+        parameters["sets"] = SubsetGates(count, 2, parameters.pop("columns"), seed).fit(X).subsets_.tolist()
     return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), parameters

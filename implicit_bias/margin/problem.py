@@ -133,7 +133,7 @@ class MarginProblem:
             lengths = self.features.row_norms() / self.required_margin
         check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
         self.check_upper_bounds()
-        reason = self.norm.refuses(self.features)
+        reason = self.norm.refusal(self.features)
         if reason:
             raise InputError(f"{self.norm!r} does not support these features: {reason}")
         if self.norm.needs_check:

@@ -309,7 +309,7 @@ class Norm(ABC):
             cache[name, shape] = found
         return np.asarray(cache[name, shape])
 
-    def refuses(self, features: Features) -> str | None:
+    def refusal(self, features: Features) -> str | None:
         """Explain why the norm does not support these features; None if it does."""
         return None
 

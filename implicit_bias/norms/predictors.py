@@ -58,7 +58,7 @@ class PredictorL2(EuclideanNorm):
         self.seminorm = self.units > 1
         self.gates = self.units * self.contexts
 
-    def refuses(self, features: Features) -> str | None:
+    def refusal(self, features: Features) -> str | None:
         """Explain why the norm does not support these features; None if each sample has the same gate sum in all units.
 
         One-hot contexts have equal sums. Else margins depend on the null space of the norm, and the optimum is 0.

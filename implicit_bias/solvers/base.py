@@ -204,7 +204,7 @@ class Solver(ABC):
         """True if the package of the solver is installed."""
         return True
 
-    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+    def refusal(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem` with these options; None if it does."""
         missing = options.special - self.takes
         if missing - {"max_seconds"}:
@@ -214,9 +214,9 @@ class Solver(ABC):
         if options.start is not None and np.shape(options.start.dual) != (problem.features.n,):
             counts = f"{len(options.start.dual)} samples, but the problem has {problem.features.n}"
             return f"start is a solution for {counts}; leave it out"
-        return self.refuses_structure(problem, self.needs)
+        return self.structure_refusal(problem, self.needs)
 
-    def refuses_structure(self, problem: MarginProblem, structure: str) -> str | None:
+    def structure_refusal(self, problem: MarginProblem, structure: str) -> str | None:
         """Explain why the solver does not support a problem without this structure; None if the problem has it."""
         reason = problem.unsupported(structure)
         return reason and f"{self.name} does not support {problem.name}: {reason}"

@@ -43,11 +43,11 @@ class CvxpySolver(Solver):
     def installed(self) -> bool:
         return find_spec(self.name.lower()) is not None
 
-    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+    def refusal(self, problem: MarginProblem, options: Options) -> str | None:
         """Explain why the solver does not support `problem`; its package may be missing, as ECOS for Python 3.13."""
         if not self.installed:
             return f"{self.name} is not installed: pip install {self.name.lower()}, or choose another solver"
-        return super().refuses(problem, options)
+        return super().refusal(problem, options)
 
     def load(self) -> None:
         with Deadline() as deadline:

@@ -14,7 +14,7 @@ from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import diagnose
 from implicit_bias.solvers.native import NativeSolver, PreciseSolver
-from implicit_bias.solvers.separability import evident_conflict, farkas_candidate, is_final
+from implicit_bias.solvers.separability import farkas_candidate, is_final, presolve_certificate
 
 #: The solvers by name, in order of preference.
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
@@ -118,7 +118,7 @@ def solve(
     with Deadline() as loading:
         name, run = _chosen(problem, solver)
         if isinstance(run, Solver):
-            reason = run.refuses(problem, options)
+            reason = run.refusal(problem, options)
             if reason:
                 raise InputError(reason)
             run.load()
@@ -134,7 +134,7 @@ def solve(
 
 
 def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
-    conflict = evident_conflict(problem)
+    conflict = presolve_certificate(problem)
     nowhere = np.zeros((problem.features.k, problem.features.d))
     if conflict is not None:
         answer = Answer(nowhere, conflict, 0)
@@ -253,7 +253,7 @@ def _with_fallbacks(problem: MarginProblem, options: Options, attempts: list[Sol
         if name == "SCS":
             limited = replace(limited, max_iterations=min(options.max_iterations or SCS_ITERATIONS, SCS_ITERATIONS))
         fits = entries <= most and (name != "SCS" or problem.constraints is not None)
-        if fits and name != attempts[0].solver and not SOLVERS[name].refuses(problem, limited):
+        if fits and name != attempts[0].solver and not SOLVERS[name].refusal(problem, limited):
             answer = SOLVERS[name](problem, _without_certificate(problem, limited))
             if options.max_iterations is None and answer.stopped is Status.ITERATION_LIMIT:
                 answer = replace(answer, stopped=None)

@@ -20,6 +20,7 @@ from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.dispatch import certified, merged, solve
+from implicit_bias.solvers.native.incumbent import constant
 from implicit_bias.solvers.native.kernel_matrices import products, solve_kernel_matrices
 from implicit_bias.solvers.one_kernel import ADDED, solve_one_kernel
 
@@ -250,6 +251,11 @@ def _best(
             break
     assert best is not None
     solution, a = best
+    objective, b = constant(problem)
+    if (1 - options.tol / 2) * objective <= solution.lower_bound and a.any():
+        # Other weights would only be what the tolerance leaves.
+        zero = Answer(0 * solution.weights, solution.dual, solution.iterations, intercept=b)
+        solution, a = certified(proved, solver, zero, options), 0 * a
     reason = ""
     if solution.status is Status.NOT_SEPARABLE_BELOW:
         reason = INSEPARABLE.format(solution.lower_bound)

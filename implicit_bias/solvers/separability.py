@@ -37,7 +37,7 @@ LEAST_SQUARES_SECONDS = 2e-9
 GRAM_COPIES = 3
 
 
-def evident_conflict(problem: MarginProblem) -> Array | None:
+def presolve_certificate(problem: MarginProblem) -> Array | None:
     """Return λ (n,) that proves a hard margin infeasible and needs no solver; None if there is no such λ.
 
     λ is 1 on its support: one sample with φ(x_i) = 0, whose margin is 0 for every W (with a free intercept, one such

@@ -186,9 +186,9 @@ class Adam(Optimiser):
     lr, lr_decay : float
         η = lr · t^{−lr_decay} in epoch t. With full batches and `lr_decay` = 1/2, margins of two layers change by a
         bounded amount in every step.
-    momentum, second_momentum : float
+    momentum, beta2 : float
         β₁ and β₂, from 0 to below 1.
-    epsilon : float
+    eps : float
         ε, above 0. Once gradients are below it, steps shrink: with the logistic loss and 1e-30, once margins exceed 70.
     weight_decay : float
         λ, from 0 to 1/lr, decoupled from the gradient. If full-batch AdamW converges, it does so to a KKT point of the
@@ -211,13 +211,13 @@ class Adam(Optimiser):
     loss: str | CustomLoss = "logistic"
     lr_decay: float = 0.0
     momentum: float = 0.9
-    second_momentum: float = 0.999
-    epsilon: float = 1e-8
+    beta2: float = 0.999
+    eps: float = 1e-8
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_normalised(self, LOSSES, "momentum", "second_momentum")
-        as_positive(self.epsilon, "epsilon")
+        _check_normalised(self, LOSSES, "momentum", "beta2")
+        as_positive(self.eps, "eps")
 
     def update(self, weights: Sequence[Tensor]) -> Update:
         weights = list(weights)
@@ -230,8 +230,8 @@ class Adam(Optimiser):
         def step(gradients: Sequence[Tensor], rate: float) -> None:
             adam(
                 weights, list(gradients), first, second, [], made, fused=fused, amsgrad=False,
-                beta1=self.momentum, beta2=self.second_momentum, lr=rate, weight_decay=self.weight_decay,
-                decoupled_weight_decay=True, eps=self.epsilon, maximize=False,
+                beta1=self.momentum, beta2=self.beta2, lr=rate, weight_decay=self.weight_decay,
+                decoupled_weight_decay=True, eps=self.eps, maximize=False,
             )  # fmt: skip
 
         return step

@@ -88,7 +88,7 @@ class SteepestDescent(LayeredDescent):
         Exponent of t, at least 0.
     momentum : float
         μ, from 0 to below 1. "sign" with momentum is Signum; for "adam" it is β₁.
-    second_momentum : float
+    beta2 : float
         β₂ of "adam", from 0 to below 1.
     tolerance : float
         The descent ends once a row of the table has a `ratio` of at most 1 + tolerance.
@@ -111,7 +111,7 @@ class SteepestDescent(LayeredDescent):
     step: float = 0.1
     decay: float = 0.0
     momentum: float = 0.9
-    second_momentum: float = 0.999
+    beta2: float = 0.999
     tolerance: float = 1e-3
     max_steps: int = 10_000
     max_seconds: float = 600.0
@@ -123,7 +123,7 @@ class SteepestDescent(LayeredDescent):
             text = f"decay must be at least 0, not {shown(self.decay)}: above the rate 1/√t no theorem holds for two"
             raise InputError(f"{text} layers, and sign descent and Muon do not converge")
         as_fraction(self.momentum, "momentum", below=True)
-        as_fraction(self.second_momentum, "second_momentum", below=True)
+        as_fraction(self.beta2, "beta2", below=True)
 
     def stepper(self, function: MarginFunction) -> "SteepestIteration":
         """Return the iteration from the network's present weights."""
@@ -405,8 +405,8 @@ class SteepestIteration(LayeredIteration):
         first = self.first[index].lerp_(gradient, 1 - self.config.momentum)
         if self.config.optimiser != "adam":
             return self.margins.norms[index].steepest(first)
-        second = self.second[index].lerp_(gradient**2, 1 - self.config.second_momentum)
-        corrected = (1 - self.config.second_momentum**self.count) ** 0.5 / (1 - self.config.momentum**self.count)
+        second = self.second[index].lerp_(gradient**2, 1 - self.config.beta2)
+        corrected = (1 - self.config.beta2**self.count) ** 0.5 / (1 - self.config.momentum**self.count)
         return torch.where(second > 0, first / second.sqrt() * corrected, 0.0)
 
 

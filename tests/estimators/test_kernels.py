@@ -200,6 +200,8 @@ def test_bad_kernels(cancer):
         ([("half-spaces", {"sets": [[0, 0]]})], "different column numbers from 0 to 29"),
         ([("half-spaces", {"sets": [[0], []]})], "none empty"),
         ([("half-spaces", {"side": 2, "sets": [[0]]})], "leave one of them out"),
+        ([("half-spaces", {"columns": 2, "count": 0})], "count must be"),
+        ([("half-spaces", {"columns": 2, "sets": [[0]]})], "unexpected keyword argument 'columns'"),
         ([("half-spaces", {"sides": 2})], "kernel 0 cannot be called"),
     ):
         with pytest.raises(ib.InputError, match=words):
@@ -255,6 +257,24 @@ def test_receptive_fields_are_the_limit_of_many_units(fields):
     found = half_spaces(X, X, **fields)
     np.testing.assert_allclose(found, expected, atol=4 * np.abs(found).max() / units**0.5)
     np.testing.assert_allclose(diagonal_of(("half-spaces", fields), X), found.diagonal(), rtol=1e-12)
+
+
+def test_random_sets_of_columns_are_seeded_and_contain_the_constant(cancer):
+    X, y = cancer[0][:, :6], cancer[1]
+    drawn, again, other = (
+        ib.MultipleKernelClassifier(("half-spaces", {"columns": 2, "count": 9}), fit_intercept=True, random_state=seed)
+        for seed in (0, 0, 1)
+    )
+    (_, parameters), sets = drawn.fit(X, y).as_model().problems[0].gates.kernels[0], []
+    for columns in parameters["sets"]:
+        assert len(set(columns)) == 3
+        assert columns[-1] == 6
+        sets.append(columns)
+    given = ib.MultipleKernelClassifier(("half-spaces", {"sets": sets}), fit_intercept=True).fit(X, y)
+    scores = [model.fit(X, y).decision_function(X) for model in (drawn, again, other)]
+    np.testing.assert_array_equal(scores[0], given.decision_function(X))
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert (scores[0] != scores[2]).any()
 
 
 def patches(n, seed):
@@ -426,6 +446,7 @@ def test_kernels_need_no_factors(cancer, monkeypatch):
         # Zero weights are best at the second C. With the free intercept, the last kernel adds up to nearly 0.
         model = ib.MultipleKernelClassifier(kernels, C, tol=1e-4).fit(X, y)
         assert (model.status_.name, made) == ("OPTIMAL", [])
+        assert model.dual_coef_.any() == (C > 1e-4)
     with pytest.raises(ib.NotSeparableError):
         ib.MultipleKernelClassifier(["linear", "linear"], C=np.inf).fit([[0.0], [1.0], [2.0]], [0, 1, 0])
     assert made == []

@@ -86,7 +86,7 @@ def _solve_options(draw: Draw) -> str:
 def _growing_limits(draw: Draw) -> str:
     """A longer limit of iterations loosens no bound, and both solvers of the package keep to this law."""
     problem, raw = problems.problem(draw, scaled=False)
-    solver = draw.pick([name for name in ("NATIVE", "PRECISE") if not BY_NAME[name].refuses(problem, Options(1e-6))])
+    solver = draw.pick([name for name in ("NATIVE", "PRECISE") if not BY_NAME[name].refusal(problem, Options(1e-6))])
     shorter = solve(problem, solver, max_iterations=1)
     for limit in (2, 3, 5, 8, 13, 21):
         found = solve(problem, solver, max_iterations=limit)

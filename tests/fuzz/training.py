@@ -39,8 +39,8 @@ row(
     ib.Adam,
     steps=STEPS,
     loss=choice(*TOGETHER, also=callable),
-    second_momentum=MOMENTUM,
-    epsilon=ARGUMENTS["lr"],
+    beta2=MOMENTUM,
+    eps=ARGUMENTS["lr"],
     **DECAYS,
     **CONFIGURED,
 )
@@ -68,7 +68,7 @@ row(
     step=ARGUMENTS["lr"],
     decay=ZERO,
     momentum=MOMENTUM,
-    second_momentum=MOMENTUM,
+    beta2=MOMENTUM,
     **GEOMETRY,
     **CONFIGURED,
 )

@@ -47,23 +47,23 @@ def test_smallest_eigenvalue_within_certified_error():
     X = unit_points(12, 3, 1, 0)
     coarse, fine = least(X, "erf"), least(X, "erf", 40)
     assert fine["error"] < 1e-30
-    assert abs(coarse["least"] - fine["least"]) <= coarse["error"] + fine["error"]
-    assert least(X, "relu")["least"] == pytest.approx(2 * np.linalg.eigvalsh(gram_matrix(X, "relu").values)[0])
+    assert abs(coarse["lambda_min"] - fine["lambda_min"]) <= coarse["error"] + fine["error"]
+    assert least(X, "relu")["lambda_min"] == pytest.approx(2 * np.linalg.eigvalsh(gram_matrix(X, "relu").values)[0])
 
 
 def test_hidden_median_becomes_bound():
-    draws = pd.DataFrame({"activation": "tanh", "d": 2, "least": [1e-15, -1e-15, 2e-15], "error": 1e-12})
+    draws = pd.DataFrame({"activation": "tanh", "d": 2, "lambda_min": [1e-15, -1e-15, 2e-15], "error": 1e-12})
     found = quartiles(draws, "d").loc[("tanh", 2)]
     assert found[["middle", "low", "high"]].isna().all()
     assert found.bound == pytest.approx(1e-12, rel=0.01)
-    seen = quartiles(draws.assign(least=[1.0, 2.0, 4.0]), "d").loc[("tanh", 2)]
+    seen = quartiles(draws.assign(lambda_min=[1.0, 2.0, 4.0]), "d").loc[("tanh", 2)]
     assert seen.dropna().to_dict() == {"middle": 2.0, "low": 1.5, "high": 3.0, "upper": 2.0}
 
 
 def at(over, places, **values):
     """Return a table of least eigenvalues, known to 1e-12, of activations at `places` of the column `over`."""
     rows = [
-        {"n": 9, "d": 3, "activation": sigma, over: place, "least": value, "error": 1e-12}
+        {"n": 9, "d": 3, "activation": sigma, over: place, "lambda_min": value, "error": 1e-12}
         for sigma, own in values.items()
         for place, value in zip(places, own, strict=True)
     ]
@@ -86,7 +86,7 @@ def spectrum(*values, n=4):
 def runs(**rates):
     """Return a table of `speed` whose losses decay at these rates; the worst rates are 0.1, 0.01, …."""
     rows = [
-        TASK | {"d": d, "activation": sigma, "least": 0.1**i, "eta": 1.0, "step": t, "loss": np.exp(-2 * rate * t)}
+        TASK | {"d": d, "activation": sigma, "lambda_min": 0.1**i, "eta": 1.0, "step": t, "loss": np.exp(-2 * rate * t)}
         for d in (3, 50)
         for i, (sigma, rate) in enumerate(rates.items(), 1)
         for t in (0, 5)
@@ -102,13 +102,13 @@ def widened(narrow, wide):
         for k, sigma, r, flow in rates
         for t in (0, 5)
     ]
-    return pd.DataFrame(rows).assign(least=0.1, eta=1.0)
+    return pd.DataFrame(rows).assign(lambda_min=0.1, eta=1.0)
 
 
 def sampled(power, spread):
     """Return a table of `width` whose errors and spreads fall with these powers."""
     widths = np.repeat([100, 1000, 10_000], 2)
-    columns = {"activation": "relu", "width": widths, "off": widths**power, "least": 0.1}
+    columns = {"activation": "relu", "width": widths, "relative_error": widths**power, "lambda_min": 0.1}
     return pd.DataFrame(columns | {"sampled": 0.1 + widths**spread * np.tile([0.01, -0.01], 3)})
 
 
@@ -221,7 +221,7 @@ def test_wide_network_follows_flow():
     parts, steps = (vectors.T @ y) ** 2 / len(y), table.step.to_numpy()[:, None]
     assert np.allclose(np.log(table.loss), np.log((1 - values) ** (2 * steps) @ parts), rtol=0.05, atol=1e-12)
     assert np.allclose(table.flow, np.exp(-2 * steps * values) @ parts, rtol=1e-9)
-    assert (table.flow <= np.exp(-2 * table.eta * table["least"] * table.step) * (1 + 1e-9)).all()
+    assert (table.flow <= np.exp(-2 * table.eta * table["lambda_min"] * table.step) * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("labels", ["real", "random"])

@@ -165,7 +165,7 @@ def localization():
 
 
 def gram():
-    found = table("gram/dimension").query("d == 100").groupby("activation").least.median()
+    found = table("gram/dimension").query("d == 100").groupby("activation").lambda_min.median()
     assert 7 < found.max() / found.min() < 8
     assert "100 dimensions all are within a factor of eight" in page("gram")
     runs = pd.concat([table("gram/speed"), table("gram/lazy")]).query("d == 3")

@@ -117,7 +117,7 @@ def test_optimisers_of_torch_make_the_steps_of_ours(name, network):
     ("name", "config"),
     [
         ("sign", Signum),
-        ("adam", partial(Adam, loss="logistic", epsilon=1e-30, second_momentum=0.9)),
+        ("adam", partial(Adam, loss="logistic", eps=1e-30, beta2=0.9)),
         ("muon", Muon),
         ("muon-sign", partial(Muon, vectors="l_inf")),
     ],
@@ -177,8 +177,8 @@ def striped():
 
 test_bad_input = refusals(
     (lambda: Signum(momentum=1.0), "momentum must be a number from 0 to below 1, not 1.0"),
-    (lambda: Adam(second_momentum=-0.1), "second_momentum must be"),
-    (lambda: Adam(epsilon=0), "epsilon"),
+    (lambda: Adam(beta2=-0.1), "beta2 must be"),
+    (lambda: Adam(eps=0), "eps"),
     (lambda: Muon(lr=0.1, weight_decay=20), "weight_decay must be from 0 to 1/lr = 10, not 20"),
     (lambda: Muon(lr_decay=-0.5), "lr_decay must be at least 0"),
     (lambda: Muon(vectors="adam"), "unknown vectors 'adam'; known: l2, l_inf"),

@@ -42,7 +42,7 @@ for epsilon in (1e-30, 1e-8, 1e-4):
         if margin > 0:
             rows.append((step, abs(w).max() / margin / optimum["l_inf"], np.linalg.norm(w) / margin / optimum["l2"]))
 
-    config = Adam(STEPS, len(X), lr=0.1, lr_decay=0.5, second_momentum=0.95, epsilon=epsilon)
+    config = Adam(STEPS, len(X), lr=0.1, lr_decay=0.5, beta2=0.95, eps=epsilon)
     train(network, X, y, config, every=TIMES, progress=keep)
     print(f"ε = {epsilon:g}: l_inf ratio {rows[-1][1]:.3f}, l2 ratio {rows[-1][2]:.3f} after {rows[-1][0]} steps")
 

@@ -37,14 +37,14 @@ class Block:
 class MomentSums:
     """Running sums over samples, in `blocks` of the distinct gates.
 
-    Gates with equal values on all samples so far are one; a new sample may split them, and may join blocks. `members`
+    Gates with equal values on all samples so far are one; a new sample may split them, and may join blocks. `inverse`
     (k,) are the indices of each gate's distinct gate, and the mask `overlap` (q, q) marks distinct gates that were open
     together. `samples` is the number of samples so far, and `power` is Σ y².
     """
 
     def __init__(self, k: int, d: int) -> None:
         self.d = d
-        self.members = np.zeros(k, dtype=np.int64)
+        self.inverse = np.zeros(k, dtype=np.int64)
         self.overlap = np.zeros((1, 1), dtype=bool)
         self.blocks = [Block(np.zeros(1, dtype=np.int64), np.zeros((d, d)), np.zeros((1, d)))]
         self.samples, self.power = 0, 0.0
@@ -52,7 +52,7 @@ class MomentSums:
     def add(self, features: GatedFeatures, y: ArrayLike) -> None:
         """Add the moments of n samples with targets y (n,), and split or join blocks where the samples require it."""
         targets = self._checked(features, y)
-        self.members, parents, G = split_classes(self.members, features.gate_values)
+        self.inverse, parents, G = split_classes(self.inverse, features.gate_values)
         opened = (G != 0).astype(np.float32)
         overlap = self.overlap[np.ix_(parents, parents)] | (opened.T @ opened > 0)
         if len(parents) > len(self.overlap) or (overlap != self.overlap).any():
@@ -68,9 +68,9 @@ class MomentSums:
         self.power += float(targets @ targets)
 
     def _checked(self, features: GatedFeatures, y: ArrayLike) -> Array:
-        if (features.k, features.d) != (len(self.members), self.d):
+        if (features.k, features.d) != (len(self.inverse), self.d):
             raise InputError(
-                f"a chunk has {features.k} gates and {features.d} inputs, but the first has {len(self.members)} and "
+                f"a chunk has {features.k} gates and {features.d} inputs, but the first has {len(self.inverse)} and "
                 f"{self.d}; give all chunks the same gates and inputs"
             )
         targets = as_targets(y, features.n)
@@ -103,17 +103,17 @@ class MomentSums:
         self.blocks, self.overlap = blocks, overlap
 
 
-def split_classes(members: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
+def split_classes(inverse: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray, Array]:
     """Split classes of gates by values G (n, k); return new classes (k,), and the old class and values of each."""
     numbers: dict[tuple[int, bytes], int] = {}
     # Adding 0.0 turns −0.0 into 0.0, whose bytes differ.
     columns = np.ascontiguousarray(G.T) + 0.0
     found = [
         numbers.setdefault((int(old), column.tobytes()), len(numbers))
-        for old, column in zip(members, columns, strict=True)
+        for old, column in zip(inverse, columns, strict=True)
     ]
     first = np.unique(found, return_index=True)[1]
-    return np.array(found), members[first], np.ascontiguousarray(columns[first].T)
+    return np.array(found), inverse[first], np.ascontiguousarray(columns[first].T)
 
 
 class Spectrum(NamedTuple):
@@ -132,9 +132,9 @@ class Spectrum(NamedTuple):
     unresolved: int
 
 
-def decompose(block: Block, copies: np.ndarray, d: int) -> Spectrum:
-    """Return the `Spectrum` of a block on d inputs, whose gates have the multiplicities `copies` (q,)."""
-    root = np.repeat(np.sqrt(copies), d)
+def decompose(block: Block, multiplicity: np.ndarray, d: int) -> Spectrum:
+    """Return the `Spectrum` of a block on d inputs, whose gates have the given `multiplicity` (q,)."""
+    root = np.repeat(np.sqrt(multiplicity), d)
     values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
     rhs = vectors.T @ (root * block.b.ravel())
     largest = max(0.0, float(values[-1]))

@@ -52,7 +52,7 @@ class Moments:
 
     Attributes
     ----------
-    members : array, shape (k,), integers
+    inverse : array, shape (k,), integers
         Index of the distinct gate that each gate equals.
     blocks : tuple of Block
         Moments of the distinct gates, one block per set of coupled gates.
@@ -74,7 +74,7 @@ class Moments:
     (1, True, 0.066667, [[0.7], [0.7], [-0.5]])
     """
 
-    members: np.ndarray = field(repr=False)
+    inverse: np.ndarray = field(repr=False)
     blocks: tuple[Block, ...] = field(repr=False)
     power: float
     d: int
@@ -119,7 +119,7 @@ class Moments:
             raise InputError("there are no chunks; give at least one")
         n = sums.samples
         blocks = tuple(Block(block.gates, block.A / n, block.b / n) for block in sums.blocks)
-        return cls(sums.members, blocks, sums.power / n, sums.d, n)
+        return cls(sums.inverse, blocks, sums.power / n, sums.d, n)
 
     @classmethod
     def from_arrays(cls, b: ArrayLike, A: ArrayLike, power: float) -> Moments:
@@ -158,30 +158,30 @@ class Moments:
         if np.abs(A - A.T).max() > ASYMMETRY * np.abs(A).max():
             raise InputError("A is not symmetric; give ⟨g_i g_j x xᵀ⟩, gate by gate")
         rows = np.hstack([((A + A.T) / 2).reshape(k, -1), b])
-        members, _, distinct = split_classes(np.zeros(k, dtype=np.int64), rows.T)
-        first = np.unique(members, return_index=True)[1]
+        inverse, _, distinct = split_classes(np.zeros(k, dtype=np.int64), rows.T)
+        first = np.unique(inverse, return_index=True)[1]
         cells = distinct[:-d].T.reshape(len(first), d, k, d)[:, :, first]
         count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
         groups = [np.flatnonzero(labels == label) for label in range(count)]
         blocks = tuple(_block(gates, cells, b[first]) for gates in groups)
-        found = cls(members, blocks, power, d)
+        found = cls(inverse, blocks, power, d)
         _check_consistent(found)
         return found
 
     @property
     def k(self) -> int:
         """Number of gates."""
-        return len(self.members)
+        return len(self.inverse)
 
     @property
-    def copies(self) -> np.ndarray:
+    def multiplicity(self) -> np.ndarray:
         """Multiplicity of each distinct gate, shape (q,)."""
-        return np.bincount(self.members)
+        return np.bincount(self.inverse)
 
     @property
     def redundant(self) -> int:
         """Number of gates that are copies of other gates."""
-        return self.k - len(self.copies)
+        return self.k - len(self.multiplicity)
 
     @property
     def exclusive(self) -> bool:
@@ -191,26 +191,26 @@ class Moments:
     @property
     def b(self) -> Array:
         """⟨g_i y x⟩, shape (k, d)."""
-        distinct = np.empty((len(self.copies), self.d))
+        distinct = np.empty((len(self.multiplicity), self.d))
         for block in self.blocks:
             distinct[block.gates] = block.b
-        return distinct[self.members]
+        return distinct[self.inverse]
 
     def dense(self) -> Array:
         """Return A of all gates, shape (k·d, k·d), gate by gate; for small problems."""
         check_size((self.k * self.d) ** 2, "A")
-        q, d = len(self.copies), self.d
+        q, d = len(self.multiplicity), self.d
         cells = np.zeros((q, d, q, d))
         for block in self.blocks:
             size = len(block.gates)
             rows, columns = block.gates[:, None], block.gates[None, :]
             cells[rows, :, columns, :] = block.A.reshape(size, d, size, d).transpose(0, 2, 1, 3)
-        return cells[self.members][:, :, self.members].reshape(self.k * d, self.k * d)
+        return cells[self.inverse][:, :, self.inverse].reshape(self.k * d, self.k * d)
 
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:
         """Eigendecomposition of each of the `blocks`, in their order, with the copies of a gate reduced to one."""
-        return tuple(decompose(block, self.copies[block.gates], self.d) for block in self.blocks)
+        return tuple(decompose(block, self.multiplicity[block.gates], self.d) for block in self.blocks)
 
     @property
     def unresolved(self) -> int:
@@ -230,10 +230,10 @@ class Moments:
     def loss(self, W: ArrayLike) -> float:
         """Return ⟨(y − ŷ)²⟩ at weights W (k, d); infinity if the loss or a weight overflows, NaN if a weight is NaN."""
         W = as_numbers(W, (self.k, self.d), "weights")
-        sums = np.zeros((len(self.copies), self.d))
+        sums = np.zeros((len(self.multiplicity), self.d))
         total = self.power
         with np.errstate(over="ignore", invalid="ignore"):
-            np.add.at(sums, self.members, W)
+            np.add.at(sums, self.inverse, W)
             for block in self.blocks:
                 w = sums[block.gates].ravel()
                 total += float(w @ (block.A @ w - 2 * block.b.ravel()))
@@ -257,18 +257,18 @@ class Moments:
 
     def coordinates(self, W: Array) -> list[Array]:
         """Return Vᵀu (qd,) of each block for weights W (k, d); u_g = Σ_i w_i/√m_g over the m_g copies i of gate g."""
-        sums = np.zeros((len(self.copies), self.d))
-        np.add.at(sums, self.members, W)
-        sums /= np.sqrt(self.copies)[:, None]
+        sums = np.zeros((len(self.multiplicity), self.d))
+        np.add.at(sums, self.inverse, W)
+        sums /= np.sqrt(self.multiplicity)[:, None]
         return [s.vectors.T @ sums[block.gates].ravel() for block, s in zip(self.blocks, self.spectra, strict=True)]
 
     def combine(self, coordinates: list[Array]) -> Array:
         """Return the weights (…, k, d) of coordinates (…, qd) of each block, equal for all copies of a gate."""
-        distinct = np.empty((*coordinates[0].shape[:-1], len(self.copies), self.d))
+        distinct = np.empty((*coordinates[0].shape[:-1], len(self.multiplicity), self.d))
         for block, s, c in zip(self.blocks, self.spectra, coordinates, strict=True):
             distinct[..., block.gates, :] = (c @ s.vectors.T).reshape(*c.shape[:-1], -1, self.d)
-        distinct /= np.sqrt(self.copies)[:, None]
-        return np.asarray(distinct[..., self.members, :])
+        distinct /= np.sqrt(self.multiplicity)[:, None]
+        return np.asarray(distinct[..., self.inverse, :])
 
 
 def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:

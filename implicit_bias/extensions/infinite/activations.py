@@ -71,8 +71,8 @@ def _few_roundings(lengths: Array) -> float:
     return 16.0
 
 
-def _unit_bend(longest: float) -> float:
-    """Return 1, the `Activation.bend` of a mean that changes no faster than the angle."""
+def _unit_lipschitz(longest: float) -> float:
+    """Return 1, the `Activation.angle_lipschitz` of a mean that changes no faster than the angle."""
     return 1.0
 
 
@@ -93,11 +93,11 @@ class Activation:
     rounding, dual_rounding : callable
         Rounding errors of `pair` and `dual` for points of lengths (p,), in units of 2⁻⁵² √(E[σ'(z)²] E[σ'(z')²]) and
         2⁻⁵² √(E[σ(z)²] E[σ(z')²]).
-    bend : callable
+    angle_lipschitz : callable
         Bound of ``|∂E/∂θ|`` of `pair` for points of at most a given length, over √(E[σ'(z)²] E[σ'(z')²]).
-    slope_stretch : callable or None
-        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over the same root as for `bend`; given if σ' has
-        a jump at a point other than 0.
+    length_lipschitz : callable or None
+        Bound of ``|∂E/∂log r|`` of `pair` for points of lengths (p,), over the same root as for `angle_lipschitz`;
+        given if σ' has a jump at a point other than 0.
     strip : Strip or None
         Strip that certifies the quadrature of the series for short points. Without `pair`, its error is estimated.
     parity : str or None
@@ -117,8 +117,8 @@ class Activation:
     dual: Callable[[GaussianPairs], Numbers] | None = None
     rounding: Callable[[Array], float] = _few_roundings
     dual_rounding: Callable[[Array], float] = _few_roundings
-    bend: Callable[[float], float] = _unit_bend
-    slope_stretch: Callable[[Array], float] | None = None
+    angle_lipschitz: Callable[[float], float] = _unit_lipschitz
+    length_lipschitz: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
 
@@ -173,8 +173,8 @@ def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
     return (p.pi - p.angle) / (2 * p.pi) + alpha * one + alpha**2 * _elu_both(p)
 
 
-def _elu_bend(r: float, alpha: float) -> float:
-    """Return the `Activation.bend` of the ELU, (α + |1 − α|)²/2π over the least E[σ'(z)²] of lengths up to r.
+def _elu_lipschitz(r: float, alpha: float) -> float:
+    """Return the ELU's `angle_lipschitz`, (α + |1 − α|)²/2π over the least E[σ'(z)²] of lengths up to r.
 
     The numerator bounds rr' sin θ |E[σ''(z)σ''(z')]|, because σ'' is α e^z for z < 0 plus (1 − α)δ(z), and the density
     of the pair is at most 1/(2πrr' sin θ).
@@ -303,7 +303,7 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
         rounding=lambda _: 128.0,
         # Four terms of order 1 cancel to one of the order of the product of the lengths.
         dual_rounding=lambda r: 128.0 * (1 + 2 / float(min(r)) ** 2),
-        bend=lambda r: _elu_bend(r, alpha),
+        angle_lipschitz=lambda r: _elu_lipschitz(r, alpha),
     )
 
 
@@ -342,7 +342,7 @@ def polynomial(coefficients: ArrayLike) -> Activation:
         lambda p: _polynomial_mean(p, c.tolist()),
         rounding=lambda _: 8.0 * len(c),
         dual_rounding=lambda _: 8.0 * len(c),
-        bend=lambda _: float(len(slopes)),
+        angle_lipschitz=lambda _: float(len(slopes)),
         parity=parity,
     )
 
@@ -419,7 +419,7 @@ _ERF = Activation(
     _erf_pair,
     _erf_dual,
     # u/(A + u²)^{3/2} ≤ 0.385/A for u = rr' sin θ and A = 1 + r² + r'².
-    bend=lambda r: 0.385 * r,
+    angle_lipschitz=lambda r: 0.385 * r,
     parity="even",
 )
 _GELU = Activation(
@@ -442,8 +442,8 @@ def _sigmoid_dual(p: GaussianPairs) -> Numbers:
     return 0.25 + _tanh_dual(_halved(p)) / 4
 
 
-def _tanh_bend(r: float) -> float:
-    """Return the bend of tanh, 2/π over E[σ'(rz)²]: σ' has the variation 2, the pair a density ≤ 1/(2πrr' sin θ)."""
+def _tanh_lipschitz(r: float) -> float:
+    """Return tanh's `angle_lipschitz`, 2/π over E[σ'(rz)²]: σ' varies by 2, the pair's density is ≤ 1/(2πrr' sin θ)."""
     return 2 / math.pi / float(_tanh_pair(GaussianPairs(*np.array([r, r, 1.0, 0.0]))))
 
 
@@ -455,7 +455,7 @@ _TANH = _mixed(
     lambda z: 4 * sigmoid_slope(2 * z),
     _tanh_pair,
     _tanh_dual,
-    bend=_tanh_bend,
+    angle_lipschitz=_tanh_lipschitz,
     strip=Strip(math.pi / 4, 2.0),
     parity="even",
 )
@@ -465,7 +465,7 @@ _SIGMOID = _mixed(
     sigmoid_slope,
     lambda p: _tanh_pair(_halved(p)) / 16,
     _sigmoid_dual,
-    bend=lambda r: _tanh_bend(r / 2),
+    angle_lipschitz=lambda r: _tanh_lipschitz(r / 2),
     strip=Strip(math.pi / 2, 0.5),
     parity="even",
 )
@@ -485,7 +485,7 @@ _SWISH = _mixed(
     lambda p: _swish_pair(_halved(p)),
     lambda p: 4 * _swish_dual(_halved(p)),
     # σ' has a variation of at most 1.41, and E[σ'(z)²] is at least ¼.
-    bend=lambda _: 1.41**2 * 2 / math.pi,
+    angle_lipschitz=lambda _: 1.41**2 * 2 / math.pi,
     strip=Strip(math.pi / 2, 2.2),
     parity="half",
 )

@@ -154,7 +154,7 @@ def pair_mean(
     """
     if activation.pair is not None and not activation.needs_series(norms, tolerance):
         # A cosine is a sum of `inputs` products, and angles are computed from cosines and directions.
-        angle_error = (inputs + ANGLE_ERROR) * activation.bend(float(max(norms)))
+        angle_error = (inputs + ANGLE_ERROR) * activation.angle_lipschitz(float(max(norms)))
         return activation.pair, (activation.rounding(norms) + angle_error) * unit_of(norms), 0
     series = hermite_series(activation, norms, cosine, tolerance, inputs)
     return series, series.error, series.coefficients.shape[1]

@@ -197,7 +197,7 @@ class InfiniteNetwork:
                     f"{total.min():.1e} to {total.max():.1e}, which leaves floating point; take fewer layers, or "
                     "variances that preserve lengths"
                 )
-            error = (squares / total).max() * (layer.error + 2 * layer.stretch * errors[-1]) / 2
+            error = (squares / total).max() * (layer.error + 2 * layer.value_lipschitz * errors[-1]) / 2
             layers.append(layer)
             lengths.append(np.sqrt(total))
             errors.append(float(error) + 2 * EPS)
@@ -325,7 +325,7 @@ class Prediction:
     covariance: Array | None = field(repr=False)
 
     @property
-    def deviation(self) -> Array:
+    def std(self) -> Array:
         """Standard deviations of an output, shape (m,) or (T, m); InputError without a covariance."""
         if self.covariance is None:
             raise InputError("this prediction has means only; call predict with covariance=True")
@@ -399,12 +399,12 @@ def predict(
     >>> network = InfiniteNetwork("erf", layers=2, weight_variance=1.5, bias_variance=0.1)
     >>> samples = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]
     >>> found = predict(network, *samples, [[0.0], [0.5]])
-    >>> found.mean.round(4).tolist(), found.deviation.round(4).tolist()
+    >>> found.mean.round(4).tolist(), found.std.round(4).tolist()
     ([0.0, 0.5003], [0.0, 0.0758])
 
     The posterior with noise of variance 0.1, and the means at two times:
 
-    >>> predict(network, *samples, [[0.5]], trained="readout", ridge=0.1, noise=0.1).deviation.round(4).tolist()
+    >>> predict(network, *samples, [[0.5]], trained="readout", ridge=0.1, noise=0.1).std.round(4).tolist()
     [0.2398]
     >>> predict(network, *samples, [[0.5]], time=[1.0, 100.0], covariance=False).mean.round(4).tolist()
     [[0.3263], [0.5016]]

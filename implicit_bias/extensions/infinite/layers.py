@@ -45,10 +45,10 @@ class Layer:
     error: float
     slope_error: float
     #: Bounds of √(E[(rzσ'(rz))²]/E[σ(rz)²]), the condition number of the lengths, and likewise for σ'.
-    stretch: float
-    slope_stretch: float
+    value_lipschitz: float
+    slope_lipschitz: float
     #: Bound of |∂E[σ'(z)σ'(z')]/∂θ| over √(E[σ'(rz)²] E[σ'(sz)²]); for a series, of the derivative by cos θ.
-    bend: float
+    angle_lipschitz: float
     #: Number of terms of the Hermite series; 0 for closed forms and their mixtures.
     terms: int
     #: The means as functions of pairs.
@@ -58,15 +58,15 @@ class Layer:
     @classmethod
     def of(cls, activation: Activation, norms: Array, tolerance: float) -> Layer:
         """Return the layer for distinct ascending lengths `norms` (p,); InputError if means leave floating point."""
-        stretch, slope_stretch = _stretches(activation, norms)
+        value_lipschitz, slope_lipschitz = _length_lipschitz(activation, norms)
         if activation.pair is None or activation.dual is None or activation.needs_series(norms, tolerance):
             series = hermite_series(activation, norms, 1.0, tolerance)
             dual = series.dual(*means(activation, norms))
             terms = series.coefficients.shape[1]
-            bend = float((series.coefficients**2 @ np.arange(terms) / series.mean_squares).max())
+            turning = float((series.coefficients**2 @ np.arange(terms) / series.mean_squares).max())
             squares = dual.mean_squares, series.mean_squares
-            errors = float(dual.error), float(series.error)
-            return cls(norms, *squares, *errors, stretch, slope_stretch, bend, terms, dual, series)
+            constants = float(dual.error), float(series.error), value_lipschitz, slope_lipschitz, turning
+            return cls(norms, *squares, *constants, terms, dual, series)
         zeros = 0 * norms
         own = GaussianPairs(norms, norms, zeros + 1, zeros)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -74,11 +74,11 @@ class Layer:
         if not (np.isfinite(squares).all() and min(map(np.min, squares)) > 0):
             raise InputError(f"lengths from {norms[0]:.3g} to {norms[-1]:.3g} leave floating point; scale the points")
         error, slope_error = activation.dual_rounding(norms) * EPS, activation.rounding(norms) * EPS
-        if activation.slope_stretch is not None:
-            slope_stretch = activation.slope_stretch(norms)
-        bend = activation.bend(float(norms[-1]))
-        own_means = activation.dual, activation.pair
-        return cls(norms, *squares, error, slope_error, stretch, slope_stretch, bend, 0, *own_means)
+        if activation.length_lipschitz is not None:
+            slope_lipschitz = activation.length_lipschitz(norms)
+        angle_lipschitz = activation.angle_lipschitz(float(norms[-1]))
+        constants = error, slope_error, value_lipschitz, slope_lipschitz, angle_lipschitz
+        return cls(norms, *squares, *constants, 0, activation.dual, activation.pair)
 
     def indices(self, lengths: Array) -> NDArray[np.int64]:
         """Return indices into `norms` of lengths that it contains; other lengths are not detected."""
@@ -95,14 +95,14 @@ class Layer:
         values, slopes = self.values(pairs), self.slopes(pairs)
         rise = np.sqrt(self.slope_squares[i]) * np.sqrt(self.slope_squares[j])
         size = np.sqrt(self.squares[i]) * np.sqrt(self.squares[j])
-        turn = errors.cosine if self.terms else errors.angle
-        slopes_error = rise * (self.slope_error + 2 * self.slope_stretch * errors.lengths + self.bend * turn)
-        values_error = size * (self.error + 2 * self.stretch * errors.lengths)
+        turn = self.angle_lipschitz * (errors.cosine if self.terms else errors.angle)
+        slopes_error = rise * (self.slope_error + 2 * self.slope_lipschitz * errors.lengths + turn)
+        values_error = size * (self.error + 2 * self.value_lipschitz * errors.lengths)
         values_error = values_error + pairs.r * pairs.s * (np.abs(slopes) + slopes_error) * errors.cosine
         return values, slopes, values_error, slopes_error
 
 
-def _stretches(activation: Activation, norms: Array) -> tuple[float, float]:
+def _length_lipschitz(activation: Activation, norms: Array) -> tuple[float, float]:
     """Estimate the largest √(E[(uσ'(u))²]/E[σ(u)²]) and √(E[(uσ''(u))²]/E[σ'(u)²]), u = rz, over lengths r (p,).
 
     Both are computed by quadrature at up to 65 lengths and multiplied by SAFETY. A jump of σ' at 0 vanishes with the

@@ -346,8 +346,8 @@ def spline(
         lambda p: _mean(p, whole),
         rounding=lambda lengths: _rounding(sloping, lengths),
         dual_rounding=lambda lengths: _rounding(whole, lengths),
-        bend=lambda r: _bend(slope, sloping, r),
-        slope_stretch=lambda lengths: _slope_stretch(slope, sloping, lengths),
+        angle_lipschitz=lambda r: _angle_lipschitz(slope, sloping, r),
+        length_lipschitz=lambda lengths: _length_lipschitz(slope, sloping, lengths),
         parity=None if slope.exponentials else _parity(t, slope.c),
     )
 
@@ -421,7 +421,7 @@ def _squares(parts: list[_Truncated], lengths: Array) -> Array:
     return found
 
 
-def _bend(slope: _Pieces, sloping: list[_Truncated], r: float) -> float:
+def _angle_lipschitz(slope: _Pieces, sloping: list[_Truncated], r: float) -> float:
     """Return (J/√2π + rg)² over E[σ'(rz)²], a bound of rr' sin θ |E[σ''(z)σ''(z')]|.
 
     J is the sum of the jumps of σ', where the density of the pair is at most 1/(2πrr' sin θ), and g is the largest
@@ -431,7 +431,7 @@ def _bend(slope: _Pieces, sloping: list[_Truncated], r: float) -> float:
     return size**2 / float(_squares(sloping, np.array([r]))[0])
 
 
-def _slope_stretch(slope: _Pieces, sloping: list[_Truncated], lengths: Array) -> float:
+def _length_lipschitz(slope: _Pieces, sloping: list[_Truncated], lengths: Array) -> float:
     """Bound r |∂E[σ'(rz)σ'(z')]/∂r| over √(E[σ'(rz)²] E[σ'(z')²]) for points of given lengths (p,).
 
     A jump at t adds at most 0.242, a bound of |t| times the density of z at t, times the mean of |σ'(z')| given z = t.

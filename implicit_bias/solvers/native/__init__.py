@@ -30,8 +30,8 @@ class NativeSolver(Solver):
             return interpolate(problem, options)
         return solve_native(problem, options, self.settings)
 
-    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
-        reason = super().refuses(problem, options)
+    def refusal(self, problem: MarginProblem, options: Options) -> str | None:
+        reason = super().refusal(problem, options)
         if reason:
             return reason
         k, norm = problem.features.k, problem.norm
@@ -74,12 +74,12 @@ class PreciseSolver(Solver):
 
         return solve_precisely(problem, options)
 
-    def refuses(self, problem: MarginProblem, options: Options) -> str | None:
+    def refusal(self, problem: MarginProblem, options: Options) -> str | None:
         features, constraints = problem.features, problem.constraints
         if features.k * features.d > PRECISE_FEATURES:
             return f"the arithmetic of PRECISE is for at most {PRECISE_FEATURES} features; use NATIVE"
         if constraints is not None and len(constraints.equal) > PRECISE_CONSTRAINTS:
             return f"the arithmetic of PRECISE is for at most {PRECISE_CONSTRAINTS} linear constraints; use CLARABEL"
         # A nuclear norm as a semidefinite program has too many variables.
-        reason = super().refuses(problem, options)
-        return reason or (self.refuses_structure(problem, "groups") if problem.norm.has_atoms else None)
+        reason = super().refusal(problem, options)
+        return reason or (self.structure_refusal(problem, "groups") if problem.norm.has_atoms else None)

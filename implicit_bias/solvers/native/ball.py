@@ -253,14 +253,14 @@ class BallDescent:
         while self.grows:
             most, self.grows = self.options.max_iterations, False
             self.limit = self.count + ITERATIONS if most is None else most
-            descend_from(self.program.start(), self.finished, self.program.linearised, self.program.least_centring)
+            descend_from(self.program.start(), self.observe, self.program.linearised, self.program.least_centring)
             try:
                 self.program = self.program.grown() if self.grows else self.program
             except TooLargeError as error:
                 self.grows, reason = False, str(error)
         return self.incumbent.answer(self.count, self.stopped, reason)
 
-    def finished(self, at: Any) -> bool:
+    def observe(self, at: Any) -> bool:
         """Update the bounds; return True at the tolerance, at a limit, if the margin is zero, or for more samples."""
         self.count += 1
         program, problem, (W, b, dual) = self.program, self.program.problem, self.program.solution(at)

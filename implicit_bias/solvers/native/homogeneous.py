@@ -375,13 +375,13 @@ class EmbeddedConditions:
 
 
 def maximise(
-    program: EmbeddedProgram, factorise: Callable[[Any], Any], finished: Callable[[EmbeddedIterate], bool]
+    program: EmbeddedProgram, factorise: Callable[[Any], Any], observe: Callable[[EmbeddedIterate], bool]
 ) -> None:
-    """Iterate until `finished(iterate)`, which sees every iterate, is True, `factorise` fails, or there is no progress.
+    """Iterate until `observe(iterate)`, which sees every iterate, is True, `factorise` fails, or there is no progress.
 
     `EmbeddedConditions` states what `factorise` returns. For inseparable samples, τ tends to 0, and x/‖x‖ to a proof.
     """
     unit = program.h.unit()
     one = 1 + 0 * program.c[0]
     start = EmbeddedIterate(0 * program.c, 0 * program.e, unit, unit, one, one)
-    descend_from(start, finished, lambda at: EmbeddedConditions(program, at, factorise), LEAST_CENTRING)
+    descend_from(start, observe, lambda at: EmbeddedConditions(program, at, factorise), LEAST_CENTRING)

@@ -34,6 +34,15 @@ def lower_bound(problem: MarginProblem, lam: Array, dual_norm: float) -> tuple[f
     return (total / size if size > 0 else float("inf") if total > 0 else 0.0), reach
 
 
+def constant(problem: MarginProblem) -> tuple[float, float]:
+    """Return the objective of zero weights and the best intercept among 0 and ± the extreme required margins."""
+    if problem.hard:
+        return np.inf, 0.0
+    m = np.broadcast_to(problem.required_margin, problem.features.n)
+    values = [0.0, *(sign * end for sign in (1, -1) for end in (m.min(), m.max()))][: 1 + 4 * problem.intercept]
+    return min((float(problem.upper_bounds @ np.maximum(m - problem.y * b, 0.0)), float(b)) for b in values)
+
+
 class Incumbent:
     """The best weights and the best λ that the phases of a solve have offered: only better ones replace them.
 
@@ -68,14 +77,6 @@ class Incumbent:
         f = problem.margins(answer.weights, answer.intercept) / problem.required_margin
         upper = upper_bound(problem.norm.value(answer.weights), f, box)[0]
         return Bounds(lower_bound(problem, answer.dual, problem.norm.dual(problem.adjoint(answer.dual)))[0], upper)
-
-    def constant(self) -> tuple[float, float]:
-        """Return the objective of zero weights and the best intercept among 0 and ± the extreme required margins."""
-        problem, m = self.problem, self._required
-        if problem.hard:
-            return np.inf, 0.0
-        values = [0.0, *(sign * end for sign in (1, -1) for end in (m.min(), m.max()))][: 1 + 4 * problem.intercept]
-        return min((float(problem.upper_bounds @ np.maximum(m - problem.y * b, 0.0)), float(b)) for b in values)
 
     def even(self) -> Array:
         """Return λ_i = 1/‖φ(x_i)‖ (n,); with a free intercept, those of one class are scaled down to Σ y_iλ_i = 0."""

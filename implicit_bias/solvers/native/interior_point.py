@@ -478,9 +478,9 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
     """
     descent = MarginDescent(program, tol, max_iterations, start, watch)
     try:
-        descend_from(descent.start, descent.finished, descent.linearised, program.kernels.settings.least_centring)
+        descend_from(descent.start, descent.observe, descent.linearised, program.kernels.settings.least_centring)
         if descent.restart:
-            descend_from(program.start(), descent.finished, descent.linearised, program.kernels.settings.least_centring)
+            descend_from(program.start(), descent.observe, descent.linearised, program.kernels.settings.least_centring)
     except TooLargeError as error:
         return replace(descent.best, reason=str(error))
     return descent.best
@@ -503,7 +503,7 @@ class MarginDescent:
             plain and program.kernels.by_features and program.kernels.n > self.settings.separability_from
         )
 
-    def finished(self, at: Point) -> bool:
+    def observe(self, at: Point) -> bool:
         """Evaluate an iterate and keep the best bounds; return True if the descent ends or must restart.
 
         It ends if the gap is closed, a limit is reached, the samples are proved inseparable, or nothing improves. A
@@ -520,7 +520,7 @@ class MarginDescent:
         stop = self.watch(count, self.best)
         doubtful = iteration == settings.separability_after < self.most and self.best.bounds.upper == float("inf")
         if doubtful and self.few_features and not stop:
-            if self._inseparable():
+            if self._prove_inseparable():
                 return True
             self.others = self.best.iterations - iteration
         bounds = self.best.bounds
@@ -543,7 +543,7 @@ class MarginDescent:
         """Return the Newton system of the iterate that was evaluated last."""
         return NewtonSystem(self.program, at, *self.swept)
 
-    def _inseparable(self) -> bool:
+    def _prove_inseparable(self) -> bool:
         """Solve the separability linear program; keep in `best` the λ of the best lower bound, and a limit if reached.
 
         Return True at a limit, or if the lower bound is at least 1/`no_margin`: the samples are inseparable.

@@ -39,7 +39,7 @@ def interpolate(problem: MarginProblem, options: Options) -> Answer:
     best = Answer(np.zeros((k, d)), np.zeros(problem.features.n), 0, multipliers=np.zeros(len(h)))
     gap, count, limit = np.inf, -1, options.max_iterations or ITERATIONS
 
-    def finished(at: EmbeddedIterate) -> bool:
+    def observe(at: EmbeddedIterate) -> bool:
         nonlocal best, gap, count
         count += 1
         W, mu = -unit * (expand @ (at.z.cones[:, 1:] / at.tau).reshape(-1, d)), -at.x / at.tau / sizes
@@ -53,7 +53,7 @@ def interpolate(problem: MarginProblem, options: Options) -> Answer:
         options.report(Progress(count, options.deadline.seconds, lower, upper, now, len(h), len(h)))
         return gap <= options.tol / 4 or count >= limit or options.stop() is not None
 
-    maximise(program, _factorised, finished)
+    maximise(program, _factorised, observe)
     stopped = Status.ITERATION_LIMIT if count >= limit and gap > options.tol / 4 else None
     return Answer(best.weights, best.dual, count, options.stop() or stopped, multipliers=best.multipliers)
 

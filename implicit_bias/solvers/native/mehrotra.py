@@ -27,21 +27,21 @@ class Linearised(Protocol):
 
 def descend_from(
     at: Any,
-    finished: Callable[[Any], bool],
+    observe: Callable[[Any], bool],
     linearised: Callable[[Any], Linearised],
     centring: float,
     predicts: bool = True,
 ) -> None:
-    """Iterate from `at` until `finished(iterate)` is True, there is no progress, or the linear algebra breaks down.
+    """Iterate from `at` until `observe(iterate)` is True, there is no progress, or the linear algebra breaks down.
 
-    Nothing is returned: `finished` sees every iterate and keeps the results. `linearised` returns the conditions at an
+    Nothing is returned: `observe` sees every iterate and keeps the results. `linearised` returns the conditions at an
     iterate, or raises ArithmeticError or LinAlgError.
 
     The first direction of an iteration aims at products of zero. The second one aims at σμ, with σ = (μ'/μ)³ for the
     mean product μ' that the first one would reach, and corrects its second-order terms. `centring` is the least σ; if
     the loop does not predict, it is σ, and there is no first direction.
     """
-    while at is not None and not finished(at):
+    while at is not None and not observe(at):
         try:
             system = linearised(at)
             guess = system.direction(0.0, None) if predicts else None

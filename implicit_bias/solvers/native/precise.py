@@ -359,10 +359,10 @@ class SetProgram:
             (self.column[free] / self.units)[:, None][:, : self.whole.problem.intercept],
             -_array([(self.column[fixed] * self.totals).sum()] * self.whole.problem.intercept),
         )
-        maximise(replace(program, late=self.whole.watch), partial(ExactFactor, stop=self.whole.watch), self.finished)
+        maximise(replace(program, late=self.whole.watch), partial(ExactFactor, stop=self.whole.watch), self.observe)
         self.stopped = self.stopped or self.whole.watch()
 
-    def finished(self, at: EmbeddedIterate) -> bool:
+    def observe(self, at: EmbeddedIterate) -> bool:
         """Keep better bounds; return True at the tolerance, at a hard margin below NO_MARGIN, or at a limit."""
         whole = self.whole
         self._keep_dual(np.concatenate([at.x / self.units, at.tau * self.totals]))
@@ -413,7 +413,7 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
     except TooLargeError as error:
         return replace(found, iterations=0, reason=str(error))
 
-    def finished(at: EmbeddedIterate) -> bool:
+    def observe(at: EmbeddedIterate) -> bool:
         """Keep an iterate; return True at a small gap, at a hard margin below NO_MARGIN, or at a limit."""
         nonlocal found
         iterations, (W, b, lam, mu) = found.iterations + 1, form.solution(at)
@@ -423,7 +423,7 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
         infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
         return bool(stopped or infeasible or at.product() <= CONIC_TOL * at.tau**2 * abs(lower))
 
-    maximise(replace(form.program, late=watch), partial(ExactFactor, stop=watch), finished)
+    maximise(replace(form.program, late=watch), partial(ExactFactor, stop=watch), observe)
     return found
 
 

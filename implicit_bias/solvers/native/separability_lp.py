@@ -154,7 +154,7 @@ def inseparability_proof(
     x[-1] = -1.0
     count, proof = -1, None
 
-    def finished(at: LPIterate) -> bool:
+    def observe(at: LPIterate) -> bool:
         """Return True at a limit, if the margin β is positive, if steps vanish, or if t does, which sets `proof`."""
         nonlocal count, proof
         count += 1
@@ -169,7 +169,7 @@ def inseparability_proof(
             return True
         return count >= kernels.settings.separability_iterations
 
-    descend_from(LPIterate(ones, ones, x), finished, lambda at: LPConditions(rows, at), 0.0)
+    descend_from(LPIterate(ones, ones, x), observe, lambda at: LPConditions(rows, at), 0.0)
     return proof
 
 

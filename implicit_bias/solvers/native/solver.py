@@ -12,7 +12,7 @@ from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
 from implicit_bias.solvers.native.ball import BallDescent
-from implicit_bias.solvers.native.incumbent import Incumbent, Pace
+from implicit_bias.solvers.native.incumbent import Incumbent, Pace, constant
 from implicit_bias.solvers.native.interior_point import Bounds, Outcome
 from implicit_bias.solvers.native.nuclear import NuclearProgram
 from implicit_bias.solvers.native.polyhedral import PolyhedralProgram
@@ -52,7 +52,7 @@ def solve_native(
         if options.max_iterations is not None:
             options = replace(options, max_iterations=options.max_iterations - before)
     answer = _answer(incumbent, options, settings)
-    objective, b = incumbent.constant()
+    objective, b = constant(problem)
     if (1 - options.tol / 2) * objective <= incumbent.bounds.lower:
         # Other weights would only be what the tolerance leaves.
         answer = replace(answer, weights=0 * answer.weights, intercept=b)

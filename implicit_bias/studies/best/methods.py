@@ -39,12 +39,12 @@ def beside(best: BestNetwork, settings: Settings, X: Array, y: Array, fresh: tup
     """Return a row for the best network, with `units` 0, and the rows of `at_width` for each width.
 
     Columns: units, method, objective, error (on the samples and labels `fresh`) and end, then those of the best network
-    in all rows: best (its norm), lower_bound, gap, complete, ended, rounds, patterns and best_units.
+    in all rows: best (its norm), lower_bound, gap, complete, search_end, rounds, patterns and best_units.
     """
     assert best.network is not None
     held = {
         **{"best": best.objective, "lower_bound": best.lower_bound, "gap": best.gap, "complete": best.complete},
-        **{"ended": best.end, "rounds": len(best.table), "patterns": int(best.table.patterns.iloc[-1])},
+        **{"search_end": best.end, "rounds": len(best.table), "patterns": int(best.table.patterns.iloc[-1])},
         "best_units": best.network.units[0],
     }
     wrong = error(best.network.decision_function(fresh[0]), fresh[1])

@@ -54,8 +54,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     objective that reweighting reaches from the limit, `residual` the one of Theorem 3.1, and `active` the number of
     gates with weights.
 
-    All rows repeat best, lower_bound, convex, ended, solves, best_active and best_error of the best chains. There are
-    no rows if no chains that separate are found.
+    All rows repeat best, lower_bound, convex, search_end, solves, best_active and best_error of the best chains. There
+    are no rows if no chains that separate are found.
     """
     seed, layers, nodes = settings["seed"], settings["layers"], settings["nodes"]
     X, y = task.X_train, task.y_train
@@ -74,8 +74,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         row |= {"active": _active(network), "error": error(network.decision_function(task.X_val), task.y_val)}
     assert best.network is not None
     held = {
-        **{"best": best.objective, "lower_bound": best.lower_bound, "convex": best.convex_bound, "ended": best.end},
-        **{"solves": len(best.table), "best_active": _active(best.network)},
+        **{"best": best.objective, "lower_bound": best.lower_bound, "convex": best.convex_bound},
+        **{"search_end": best.end, "solves": len(best.table), "best_active": _active(best.network)},
         "best_error": error(best.network.decision_function(task.X_val), task.y_val),
     }
     return [row | held for row, _ in descents]

@@ -37,9 +37,9 @@ def cost(settings: Settings) -> float:
 
 
 def _medians(table: pd.DataFrame) -> pd.DataFrame:
-    groups = table.assign(least=table.least.where(table.least > table.error)).groupby(["activation", "pair"])
-    middle = groups.least.apply(lambda values: values.median(skipna=False)).unstack().reindex(columns=[False, True])
-    middle = middle.set_axis(["alone", "paired"], axis=1)
+    certain = table.assign(lambda_min=table.lambda_min.where(table.lambda_min > table.error))
+    medians = certain.groupby(["activation", "pair"]).lambda_min.apply(lambda values: values.median(skipna=False))
+    middle = medians.unstack().reindex(columns=[False, True]).set_axis(["alone", "paired"], axis=1)
     middle["error"] = table[table.pair].groupby("activation").error.median()
     return middle.loc[ordered(middle.index)]
 
@@ -60,7 +60,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    hidden = table[table.pair].assign(share=table.least.abs() <= table.error).groupby("activation").share.mean()
+    hidden = table[table.pair].assign(share=table.lambda_min.abs() <= table.error).groupby("activation").share.mean()
     medians = _medians(table).assign(share=100 * hidden)
     parity, unit = medians.index.isin(PARITY), " % of the draws"
     expected, others = medians[parity], medians[~parity]

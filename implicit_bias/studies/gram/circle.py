@@ -38,7 +38,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return one row, λ_min/E[σ'²] as `least`, and its `error`."""
+    """Return one row, λ_min/E[σ'²] as `lambda_min`, and its `error`."""
     name = settings["activation"]
     return [scaled(circle_eigenvalue(settings["n"], name, settings["digits"]), name)]
 
@@ -49,9 +49,9 @@ def cost(settings: Settings) -> float:
 
 def _powers(table: pd.DataFrame) -> pd.Series:
     """Return p of λ_min ~ n^−p for each activation, between its two largest n; without those that have one n."""
-    logs = table.sort_values("n").set_index("activation")[["n", "least"]].apply(np.log)
+    logs = table.sort_values("n").set_index("activation")[["n", "lambda_min"]].apply(np.log)
     last = logs.groupby(level=0).diff().groupby(level=0).last().dropna()
-    return -last["least"] / last.n
+    return -last["lambda_min"] / last.n
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -59,9 +59,9 @@ def draw(table: pd.DataFrame) -> Figure:
     for activation in ordered(table.activation):
         own = table[table.activation == activation].sort_values("n")
         look = {"marker": "o", "markersize": 3, "linewidth": 1.2} | style(activation)
-        ax.plot(own.n, own.least, **look)
+        ax.plot(own.n, own.lambda_min, **look)
         if activation in JUMP:
-            other.plot(own.n, own.least * own.n * mean_square(activation), **look)
+            other.plot(own.n, own.lambda_min * own.n * mean_square(activation), **look)
     ax.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
     other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
     other.set(xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))
@@ -72,12 +72,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    falls, last = _powers(table), table.sort_values("n").groupby("activation")[["n", "least"]].last()
+    falls, last = _powers(table), table.sort_values("n").groupby("activation")[["n", "lambda_min"]].last()
     steeper = falls.filter(items=SMOOTH).min() / falls.filter(items=JUMP).max()
     relu = last.reindex(["relu"]).iloc[0]
-    limit = relu.n * relu.least * mean_square("relu")
+    limit = relu.n * relu.lambda_min * mean_square("relu")
     off, text = 100 * abs(limit / LIMIT - 1), f"{limit:.4f} at n = {relu.n:g}"
-    ends = last.filter(items=SMOOTH, axis=0).apply(lambda end: f"{number(end.least)} at n = {end.n:g}", axis=1)
+    ends = last.filter(items=SMOOTH, axis=0).apply(lambda end: f"{number(end.lambda_min)} at n = {end.n:g}", axis=1)
     powers = f"powers at last {listed(-falls, '.2f')}; λ_min/E[σ'²] of {listed(ends)}"
     return [
         decide("ReLU: λ_min n comes to 1/4", text, off, "below", NEAR, " % off"),

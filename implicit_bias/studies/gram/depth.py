@@ -27,7 +27,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings, centred: bool = False) -> Rows:
-    """Return a row for each draw: draw, and λ_min/E[σ'²] of the last layer's G as `least`, with its `error`."""
+    """Return a row for each draw: draw, and λ_min/E[σ'²] of the last layer's G as `lambda_min`, with its `error`."""
     name, layers = settings["activation"], settings["layers"]
     deep = {"layers": layers, "centred": centred}
     return each_draw(settings, lambda X: scaled(smallest_eigenvalue(deep_gram(X, name, **deep)), name))

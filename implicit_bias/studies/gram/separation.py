@@ -43,8 +43,8 @@ def cost(settings: Settings) -> float:
 def _powers(table: pd.DataFrame, over: str) -> pd.Series:
     """Return p of λ_min ~ x^p for each activation, x = `over`, from rows with λ_min above its error; NaN for one n."""
     fits = {}
-    for name, own in table[table.least > table.error].groupby("activation"):
-        fits[name] = power(own.set_index(over)["least"]) if len(set(own.n)) > 1 else float("nan")
+    for name, own in table[table.lambda_min > table.error].groupby("activation"):
+        fits[name] = power(own.set_index(over)["lambda_min"]) if len(set(own.n)) > 1 else float("nan")
     return pd.Series(fits, dtype=float)
 
 
@@ -55,8 +55,8 @@ def draw(table: pd.DataFrame) -> Figure:
         own, look = pd.DataFrame(summary.loc[name]), style(name)
         left.plot(own.index, own.middle, marker="o", markersize=4, **look)
         left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
-        each = table[(table.activation == name) & (table.least > table.error)]
-        right.plot(each.apart, each["least"], ".", color=look["color"], markersize=3)
+        each = table[(table.activation == name) & (table.lambda_min > table.error)]
+        right.plot(each.apart, each["lambda_min"], ".", color=look["color"], markersize=3)
     left.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
     log_ticks(left, table.n)
     left.plot([], [], "v", color=COLOURS["theory"], markerfacecolor="none", label="upper bound")

@@ -102,10 +102,10 @@ def _recorded(steps: int) -> list[int]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return a row for each recorded step: step, loss and flow, and least, most and eta, the same in all rows.
+    """Return a row for each recorded step: step, loss and flow; lambda_min, lambda_max and eta are the same in all.
 
-    `loss` is that of the network and `flow` that of the gradient flow, both divided by the first loss. `least` and
-    `most` are λ_min and λ_max of G divided by E[σ'²], and `eta` is the learning rate times E[σ'²].
+    `loss` is that of the network and `flow` that of the gradient flow, both divided by the first loss. `lambda_min` and
+    `lambda_max` are λ_min and λ_max of G divided by E[σ'²], and `eta` is the learning rate times E[σ'²].
     """
     X, y = samples(settings)
     sigma, unit = activation(settings["activation"]), mean_square(settings["activation"])
@@ -116,7 +116,7 @@ def rows(settings: Settings) -> Rows:
     # The features V√λ have the kernel G; the flow's loss is a mean over the samples.
     features = GatedFeatures(vectors * np.sqrt(np.maximum(values, 0.0)))
     flow = gradient_flow(features, np.zeros((1, len(y))), np.array(kept) * len(y) / most, y=y)
-    about = {"least": float(values[0]) / unit, "most": float(values[-1]) / unit, "eta": unit / most}
+    about = {"lambda_min": float(values[0]) / unit, "lambda_max": float(values[-1]) / unit, "eta": unit / most}
     return [
         {"step": step, "loss": loss, "flow": float(predicted / flow.losses[0])} | about
         for step, loss, predicted in zip(kept, losses, flow.losses, strict=True)
@@ -145,7 +145,7 @@ def speeds(table: pd.DataFrame) -> pd.DataFrame:
     """Return by task the mean rates `measured` of the network and `flow` of the gradient flow, and `worst`, ηλ_min."""
     runs = table.sort_values("step").groupby(["data", "d", "labels", "rate", "activation"])
     decays = [[decay(run.step, run[loss]) for _, run in runs] for loss in ("loss", "flow")]
-    worst = runs.eta.first() * runs["least"].first()
+    worst = runs.eta.first() * runs["lambda_min"].first()
     return pd.DataFrame({"measured": decays[0], "flow": decays[1], "worst": worst})
 
 

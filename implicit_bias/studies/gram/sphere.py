@@ -40,9 +40,9 @@ def each_draw(settings: Settings, measured: Callable[[Array], dict[str, float]])
 
 
 def scaled(eigenvalue: Any, activation: str) -> dict[str, float]:
-    """Return the columns least and error: a smallest eigenvalue and its error bound, both divided by E[σ'²]."""
+    """Return the columns lambda_min and error: a smallest eigenvalue and its error bound, both divided by E[σ'²]."""
     unit = mean_square(activation)
-    return {"least": float(eigenvalue.value) / unit, "error": float(eigenvalue.error) / unit}
+    return {"lambda_min": float(eigenvalue.value) / unit, "error": float(eigenvalue.error) / unit}
 
 
 def least(X: Array, activation: str, digits: int | None = None) -> dict[str, float]:
@@ -62,13 +62,14 @@ def ordered(activations: Iterable[str]) -> list[str]:
 
 
 def quartiles(table: pd.DataFrame, over: str) -> pd.DataFrame:
-    """Return a table by activation and `over`: middle, low and high, the quartiles of `least`; bound; and upper.
+    """Return a table by activation and `over`: middle, low and high, the quartiles of `lambda_min`; bound; and upper.
 
     If the median error hides the median, that is, is at least as large, the quartiles are NaN and `bound` is the median
-    of least + error. Otherwise `bound` is NaN. `upper` is `middle`, or `bound` if `middle` is NaN.
+    of lambda_min + error. Otherwise `bound` is NaN. `upper` is `middle`, or `bound` if `middle` is NaN.
     """
-    parts = table.assign(top=table.least + table.error).groupby(["activation", over])
-    summary = parts.least.quantile(np.array([0.5, 0.25, 0.75])).unstack().set_axis(["middle", "low", "high"], axis=1)
+    parts = table.assign(top=table.lambda_min + table.error).groupby(["activation", over])
+    shares = np.array([0.5, 0.25, 0.75])
+    summary = parts.lambda_min.quantile(shares).unstack().set_axis(["middle", "low", "high"], axis=1)
     hidden = summary.middle <= parts.error.median()
     summary["bound"] = parts.top.median().where(hidden)
     summary.loc[hidden, ["middle", "low", "high"]] = np.nan

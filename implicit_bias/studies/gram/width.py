@@ -29,7 +29,7 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return for each draw λ_min/E[σ'²] of the sampled Ĝ (`sampled`) and of G (`least`), and `off`, ‖Ĝ − G‖/‖G‖."""
+    """Return for each draw λ_min/E[σ'²] of the sampled Ĝ (`sampled`) and of G, and `relative_error`, ‖Ĝ − G‖/‖G‖."""
     name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
     X = unit_points(settings["n"], settings["d"], settings["seed"])
     G = gram_matrix(X, name).values
@@ -37,8 +37,8 @@ def rows(settings: Settings) -> Rows:
     table = []
     for turn in range(settings["draws"]):
         sampled = empirical_gram(X, name, width, seed=turn)
-        row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "least": least / unit}
-        table.append(row | {"off": float(np.linalg.norm(sampled - G, 2)) / size})
+        row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "lambda_min": least / unit}
+        table.append(row | {"relative_error": float(np.linalg.norm(sampled - G, 2)) / size})
     return table
 
 
@@ -47,9 +47,9 @@ def cost(settings: Settings) -> float:
 
 
 def _exponents(table: pd.DataFrame) -> pd.DataFrame:
-    """Return exponents of k, a row per activation: off, of the mean ‖Ĝ − G‖/‖G‖; spread, of λ_min's deviation."""
+    """Return exponents of k by activation: those of the mean ‖Ĝ − G‖/‖G‖, and of λ_min's `spread`, a deviation."""
     parts = table.groupby(["activation", "width"])
-    sizes = pd.DataFrame({"off": parts.off.mean(), "spread": parts.sampled.std()})
+    sizes = pd.DataFrame({"relative_error": parts.relative_error.mean(), "spread": parts.sampled.std()})
     return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T
 
 
@@ -59,10 +59,10 @@ def draw(table: pd.DataFrame) -> Figure:
     for activation in ordered(table.activation):
         own = table[table.activation == activation].set_index("width")
         band(ax, own.sampled, **style(activation))
-        ax.axhline(own["least"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
-        band(other, own.off, **style(activation))
+        ax.axhline(own["lambda_min"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
+        band(other, own.relative_error, **style(activation))
     widths = np.array(sorted(table.width.unique()))
-    start = table[table.width == widths[0]].off.mean() * np.sqrt(widths[0])
+    start = table[table.width == widths[0]].relative_error.mean() * np.sqrt(widths[0])
     other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
     ax.set(xscale="log", xlabel="units $k$", ylabel="$\\lambda_{\\min}/E[\\sigma'^2]$", ylim=(0, None))
     ax.set_title("dotted: infinite width", fontsize=8)
@@ -75,11 +75,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     lead = ordered(exponents.index)[0]
     own = table[table.activation == lead].groupby("width")
     path = ", ".join(f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items())
-    path += f" and {own['least'].first().iloc[-1]:.3g} at infinite width"
+    path += f" and {own['lambda_min'].first().iloc[-1]:.3g} at infinite width"
     powers = {name: f"like k to the powers {listed(exponents[name], '.2f')}" for name in exponents}
     off = (exponents - HALF).abs().max(skipna=False)
     means = f"{powers['spread']}; mean λ_min/E[σ'²] of {lead} {path}"
     return [
-        decide("‖Ĝ − G‖ falls like 1/√k", powers["off"], off["off"], "below", NEAR, " from −1/2"),
+        decide("‖Ĝ − G‖ falls like 1/√k", powers["relative_error"], off["relative_error"], "below", NEAR, " from −1/2"),
         decide("the spread of λ_min falls like 1/√k", means, off["spread"], "below", NEAR, " from −1/2"),
     ]

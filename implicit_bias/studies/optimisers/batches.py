@@ -105,7 +105,7 @@ def _config(method: str, batch: int, settings: Settings) -> Optimiser:
     rate = (MUON_RATE if norm == "muon" else RATE) * (batch / settings["train_size"]) ** 0.5
     options: Any = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
     if second:
-        return Adam(**options, loss="logistic", second_momentum=second, epsilon=1e-30)
+        return Adam(**options, loss="logistic", beta2=second, eps=1e-30)
     return (Muon if norm == "muon" else Signum)(**options)
 
 

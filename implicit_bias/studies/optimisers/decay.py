@@ -82,7 +82,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
 def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
     options: Any = {"steps": steps, "batch_size": n, "lr": RATE / decay, "lr_decay": 0.5, "weight_decay": decay}
     if method == "AdamW":
-        return Adam(**options, loss="logistic", epsilon=1e-30)
+        return Adam(**options, loss="logistic", eps=1e-30)
     return (Muon if method == "Muon" else Signum)(**options)
 
 

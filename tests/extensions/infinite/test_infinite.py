@@ -209,7 +209,7 @@ def test_predictions_of_the_readout_are_the_gaussian_process():
     np.testing.assert_allclose(noisy.covariance, P - C @ np.linalg.solve(K, C.T), atol=1e-12)
     # Without noise, networks trained with a ridge vary less.
     ensemble = predict(network, X, Y, Z, trained="readout", ridge=0.3)
-    assert (ensemble.deviation < noisy.deviation - 0.01).all()
+    assert (ensemble.std < noisy.std - 0.01).all()
 
 
 #: Means and variances of neural-tangents 0.6.5 at Z, from its function of the time 2t with an absolute diag_reg of 0.5.
@@ -240,20 +240,20 @@ def test_predictions_are_those_of_neural_tangents(trained, time):
     found = predict(InfiniteNetwork("erf", 2, 1.5, 0.1), X, Y, Z, time=time, trained=trained, ridge=0.5, noise=noise)
     mean, variance = PEER[trained, time]
     np.testing.assert_allclose(found.mean, mean, atol=1e-9)
-    np.testing.assert_allclose(found.deviation**2, variance, atol=1e-9)
+    np.testing.assert_allclose(found.std**2, variance, atol=1e-9)
 
 
 def test_several_times_and_means_alone_are_those_of_single_calls():
     network, times, targets = InfiniteNetwork("relu", 2, 2.0, 0.1), [0.0, 2.0, np.inf], np.stack([Y, -2 * Y], axis=1)
     found, means = (predict(network, X, targets, Z, time=times, covariance=full) for full in (True, False))
-    assert found.deviation.shape == (3, 5)
+    assert found.std.shape == (3, 5)
     np.testing.assert_array_equal(found.mean, means.mean)
     for i, time in enumerate(times):
         one = predict(network, X, targets, Z, time=time)
         np.testing.assert_allclose(found.mean[i], one.mean, atol=1e-12)
         np.testing.assert_allclose(found.covariance[i], one.covariance, atol=1e-12)
     with pytest.raises(ib.InputError, match="means only; call predict with covariance=True"):
-        _ = means.deviation
+        _ = means.std
 
 
 def test_predictions_begin_with_the_prior_and_end_at_the_targets():
@@ -262,7 +262,7 @@ def test_predictions_begin_with_the_prior_and_end_at_the_targets():
     np.testing.assert_allclose(first.covariance, network.kernels(X).nngp.values, atol=1e-12)
     assert not first.mean.any()
     np.testing.assert_allclose(last.mean, Y, atol=1e-9)
-    assert last.deviation.max() < 1e-5
+    assert last.std.max() < 1e-5
     assert np.allclose(predict(network, X, Y, Z, time=1e9).mean, predict(network, X, Y, Z).mean)
     twice = np.vstack([X, X[:1]]), np.append(Y, 5.0)
     with pytest.raises(ib.InputError, match=r"singular up to rounding .* give a ridge or a time"):

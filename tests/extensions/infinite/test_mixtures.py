@@ -109,7 +109,7 @@ def test_points_of_any_length_are_taken(name):
     kernel = network.kernels(X).ntk
     assert kernel.is_certified
     assert kernel.error < 1e-9 * np.linalg.norm(kernel.values, 2)
-    assert np.isfinite(predict(network, X, task.y_train, X[:5]).deviation).all()
+    assert np.isfinite(predict(network, X, task.y_train, X[:5]).std).all()
     for size in (12.0, 1e3, 1e6, 1e20):
         kernel = InfiniteNetwork(name).kernels(size * np.eye(4)).ntk
         # Angles are known to 1e-15, and the slope of tanh is felt within an angle of 1/size.

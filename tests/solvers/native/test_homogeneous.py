@@ -41,11 +41,11 @@ def last_iterate(problem):
     """Return the last iterate before products reach 1e-18."""
     found = []
 
-    def finished(at):
+    def observe(at):
         found.append(at)
         return at.product() < 1e-18 or len(found) > 60
 
-    maximise(problem, Inverse, finished)
+    maximise(problem, Inverse, observe)
     return found[-1]
 
 

@@ -40,7 +40,7 @@ def solve_relaxation(Q: Array, accuracy: float, late: Callable[[], bool] = bool)
     Q = Q / size
     descent = _RelaxedDescent(Q, accuracy, late)
     start = 1.1 * np.abs(Q).sum(axis=1) + 1e-3, np.eye(len(Q))
-    descend_from(start, descent.finished, descent.linearised, CENTRING, predicts=False)
+    descend_from(start, descent.observe, descent.linearised, CENTRING, predicts=False)
     d, X = descent.at
     return d * size, X
 
@@ -51,7 +51,7 @@ class _RelaxedDescent:
     def __init__(self, Q: Array, accuracy: float, late: Callable[[], bool]) -> None:
         self.Q, self.accuracy, self.late, self.count = Q, accuracy, late, 0
 
-    def finished(self, at: tuple[Array, Array]) -> bool:
+    def observe(self, at: tuple[Array, Array]) -> bool:
         """Keep the iterate; True once its gap is small enough, after MAX_STEPS, or if `late()`."""
         (d, X), self.at = at, at
         self.Z = np.diag(d) - self.Q
@@ -59,7 +59,7 @@ class _RelaxedDescent:
         return self.gap <= self.accuracy * d.sum() or self.count > MAX_STEPS or self.late()
 
     def linearised(self, at: tuple[Array, Array]) -> "_RelaxedConditions":
-        """Return the conditions linearised at the iterate that `finished` was given last."""
+        """Return the conditions linearised at the iterate that `observe` was given last."""
         return _RelaxedConditions(self.Z, *at, self.gap / max(len(self.Z), 1))
 
 
