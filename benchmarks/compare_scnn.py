@@ -7,17 +7,16 @@ less than that of the best network behind its gates, both certified here. For β
 """
 
 import argparse
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from common import alternately, run, run_peer
+from common import run, run_peer, timed
 
 from implicit_bias import load_binary, solve
 from implicit_bias._utils.checks import Array
-from implicit_bias.extensions.best_networks import BestNetwork, best_network, svm_relu
+from implicit_bias.extensions.best_networks import best_network, svm_relu
 from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of, units_of
 from implicit_bias.studies.best.planar import sample
 
@@ -47,15 +46,14 @@ np.savez(sys.argv[2], units=found.parameters[0], outputs=found.parameters[1][0],
 
 def compared(name: str, X: Array, y: Array, python: str, penalties: list[float]) -> list[dict[str, str]]:
     """Return two rows of norms divided by the best network's: with random gates, and with the best network's gates."""
-    taken, found = alternately({"best": partial(best_network, X, y)}, 1, time.process_time)
-    best: BestNetwork = found["best"]
+    taken, best = timed(partial(best_network, X, y))
     assert best.network is not None
     drawn = np.random.default_rng(1).normal(size=(GATES, X.shape[1]))
     rows = []
     for kind, gates in ((f"{GATES} at random", drawn), ("the best's", units_of(best.network)[0])):
         behind = solve(svm_relu(X, y, np.unique(X @ gates.T >= 0, axis=1).T))
         bound = "–" if behind.status.inseparable else f"{behind.objective / best.objective:.3f}"
-        row = {"data": name, "best": f"{best.objective:.3f}", "gap": f"{best.gap:.0e}", "CPU s": f"{taken['best']:.1f}"}
+        row = {"data": name, "best": f"{best.objective:.3f}", "gap": f"{best.gap:.0e}", "CPU s": f"{taken:.1f}"}
         row |= {"gates": kind, "best behind them": bound}
         for penalty in penalties:
             peer = run_peer("scnn", python, SCRIPT, X=X, y=y, gates=gates, penalty=penalty)

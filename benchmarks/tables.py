@@ -45,13 +45,6 @@ def diamonds() -> Table:
     return frame.drop(columns="cut").to_numpy(float), (frame["cut"] == "Ideal").to_numpy(int)
 
 
-def clusters() -> Table:
-    """Return 50 000 samples of 30 inputs, ten of which distinguish two classes of four clusters each."""
-    return make_classification(
-        50_000, n_features=30, n_informative=10, n_clusters_per_class=4, flip_y=0.05, random_state=0
-    )
-
-
 def interactions(n: int = 100_000) -> Table:
     """Return 30 normal inputs and four columns of six categories, one-hot; few pairs of them determine the class."""
     rng = np.random.default_rng(0)
@@ -65,15 +58,14 @@ def interactions(n: int = 100_000) -> Table:
 TABLES: dict[str, Callable[[], Table]] = {
     "wine": lambda: load_wine(return_X_y=True),
     "breast cancer": lambda: load_breast_cancer(return_X_y=True),
-    "pima": lambda: keel("pima"),
-    "german": lambda: keel("german"),
-    "segment": lambda: keel("segment"),
-    "spambase": lambda: keel("spambase"),
-    "banana": lambda: keel("banana"),
-    "phoneme": lambda: keel("phoneme"),
-    "satimage": lambda: keel("satimage"),
-    "magic": lambda: keel("magic"),
-    "clusters": clusters,
+    **{
+        name: partial(keel, name)
+        for name in ("pima", "german", "segment", "spambase", "banana", "phoneme", "satimage", "magic")
+    },
+    # 30 inputs, ten of which distinguish two classes of four clusters each.
+    "clusters": partial(
+        make_classification, 50_000, 30, n_informative=10, n_clusters_per_class=4, flip_y=0.05, random_state=0
+    ),
     "diamonds": diamonds,
     **{name: partial(keel, name) for name in ("ionosphere", "crx", "optdigits", "ring", "twonorm")},
     "interactions": interactions,
