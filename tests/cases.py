@@ -327,19 +327,30 @@ def solved(gate: str, norm: str, kind: str = "gated", C: float = np.inf) -> ib.S
     return ib.solve(case_of(gate, norm, kind, C))
 
 
+def optimal(problem: ib.MarginProblem, *solver: Any, **options: Any) -> ib.Solution:
+    """Return the solution of a problem, and assert that it is OPTIMAL."""
+    found = ib.solve(problem, *solver, **options)
+    assert found.status is ib.Status.OPTIMAL, str(found)
+    return found
+
+
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def assert_refused(call: Callable[[], Any], words: str) -> None:
+    """Assert that a call raises InputError with one sentence like `words`."""
+    with pytest.raises(ib.InputError, match=words) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+
+
 def refusals(*rows: tuple[Any, ...], call: Callable[..., Any] = lambda refused: refused()) -> Callable[[Any], None]:
-    """Return a test that `call` of each row's first entries raises InputError with one sentence like its last entry."""
+    """Return a test that `call` of each row's first entries is refused in words like its last entry."""
 
     @pytest.mark.parametrize("row", rows, ids=[row[-1] for row in rows])
     def test(row: tuple[Any, ...]) -> None:
-        *arguments, words = row
-        with pytest.raises(ib.InputError, match=words) as refusal:
-            call(*arguments)
-        assert "\n" not in str(refusal.value)
+        assert_refused(lambda: call(*row[:-1]), row[-1])
 
     return test
 

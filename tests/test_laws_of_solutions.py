@@ -11,7 +11,6 @@ import pytest
 from implicit_bias import (
     ConstantGate,
     GatedFeatures,
-    InputError,
     MarginProblem,
     Status,
     certify,
@@ -24,6 +23,7 @@ from implicit_bias import (
 from implicit_bias.metrics import normalised_margin, optimality_ratio
 from implicit_bias.solvers.base import Options
 from tests import cases
+from tests.cases import assert_refused, optimal
 
 
 def optimum(case):
@@ -57,8 +57,7 @@ def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
         )
     reason = solvers.SOLVERS[solver].refusal(case, Options(tol))
     if reason:
-        with pytest.raises(InputError, match=re.escape(reason)):
-            solve(case, solver)
+        assert_refused(lambda: solve(case, solver), re.escape(reason))
         return
     found = solve(case, solver, tol=tol)
     assert (found.status, found.solver) == (Status.OPTIMAL, solver)
@@ -75,8 +74,7 @@ def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
 def test_soft_margins(gate, norm, kind):
     C = cases.solved(gate, norm).dual.max() / 2
     case = cases.case_of(gate, norm, kind, C)
-    found = solve(case, tol=1e-8)
-    assert found.status is Status.OPTIMAL
+    found = optimal(case, tol=1e-8)
     assert found.objective == pytest.approx(optimum_of(gate, norm, kind, C), rel=1e-7)
     slack = np.maximum(0, 1 - found.margins)
     assert slack.max() > 1e-3
@@ -93,8 +91,7 @@ def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
         features = GatedFeatures(features.X + 3.0 + 2 * np.outer(plain.y, np.eye(1, features.d)), features.gate_values)
     n, C = features.n, 0.2 if soft else np.inf
     case = MarginProblem(features, plain.y, plain.norm, C, None, "", np.linspace(0.5, 2, n), np.linspace(2, 1, n), True)
-    found = solve(case, tol=1e-8)
-    assert found.status is Status.OPTIMAL
+    found = optimal(case, tol=1e-8)
     assert found.objective == pytest.approx(optimum(case), rel=3e-8)
     np.testing.assert_allclose(case.margins(found.weights, found.intercept), found.margins, rtol=1e-9)
     assert abs(found.dual @ case.y) <= 1e-9 * found.dual.sum()
@@ -107,8 +104,7 @@ def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change)
     inputs_ = dataclasses.replace(case, features=case.features.scaled(1 / share))
     other = inputs_ if change == "inputs" else dataclasses.replace(case, required_margin=share)
     assert certify(other, share * one.weights, one.dual).gap <= 1.01e-6
-    found = solve(other)
-    assert found.status is Status.OPTIMAL
+    found = optimal(other)
     assert found.objective == pytest.approx(share * one.objective, rel=1e-6)
 
 
@@ -192,13 +188,11 @@ def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
     for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
         tol = cases.SOLVERS.get(solver, 1e-6)
         if solver != "PRECISE" and not (solver and solvers.SOLVERS[solver].refusal(soft, Options(tol))):
-            found = solve(soft, solver, tol=tol)
-            assert found.status is Status.OPTIMAL
+            found = optimal(soft, solver, tol=tol)
             assert found.objective == pytest.approx(cost, rel=2 * tol)
         if not (solver and solvers.SOLVERS[solver].refusal(hard, Options(tol))):
             cases.assert_farkas(hard, solve(hard, solver))
-    found = solve(few)
-    assert found.status is Status.OPTIMAL
+    found = optimal(few)
     assert found.objective == pytest.approx(optimum(few), rel=2e-6)
 
 
@@ -210,8 +204,7 @@ def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
         case, C=0.5, required_margin=np.linspace(1, 2, n), sample_weight=np.linspace(2, 1, n), intercept=True, name="a"
     )
     if case.norm.made_of is None or case.features.made_of is None:
-        with pytest.raises(InputError, match="user-defined"):
-            save_problem(case, tmp_path / "problem.npz")
+        assert_refused(lambda: save_problem(case, tmp_path / "problem.npz"), "user-defined")
         return
     copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
     for name in ("name", "C", "intercept"):

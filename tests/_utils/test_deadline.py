@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
-from implicit_bias._utils.checks import InputError
 from implicit_bias._utils.deadline import Deadline, Interruptible
 from implicit_bias.extensions.best_networks import best_chains, best_network
 from implicit_bias.solvers import Answer, dispatch
-from tests.cases import MISSING_SOLVERS
+from tests.cases import MISSING_SOLVERS, assert_refused
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 #: Shares of the time of a call after which it gets Ctrl-C.
@@ -240,8 +239,7 @@ def test_the_time_left_and_its_parts():
     assert (over.reason, over.left()) == ("max_seconds", 1e-9)
     assert Deadline().left() is None
     assert Deadline(np.inf).left() is None
-    with pytest.raises(InputError, match="max_seconds must be a positive number"):
-        Deadline(-1.0)
+    assert_refused(lambda: Deadline(-1.0), "max_seconds must be a positive number")
 
 
 #: Calls that take many seconds without a limit, for a limit of some seconds.

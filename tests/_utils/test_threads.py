@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 import implicit_bias as ib
 from implicit_bias._utils.threads import in_threads, one_thread, thread_count
 from implicit_bias.extensions.galu import least_squares
+from tests.cases import optimal
 
 if "fork" not in multiprocessing.get_all_start_methods():
     pytest.skip("this system does not fork", allow_module_level=True)
@@ -32,8 +33,7 @@ def samples():
 
 
 def solved(X, y, C):
-    found = ib.solve(ib.svm_gln(X, y, ib.HyperplaneGates(3, 2, seed=1), C))
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(ib.svm_gln(X, y, ib.HyperplaneGates(3, 2, seed=1), C))
     return found.objective
 
 

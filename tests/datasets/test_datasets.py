@@ -16,7 +16,7 @@ from torchvision.datasets import MNIST
 from implicit_bias import BinaryTask, Frobenius, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
 from implicit_bias.datasets import images
 from implicit_bias.extensions.galu import noisy_clusters, separable
-from tests.cases import refusals
+from tests.cases import assert_refused, refusals
 
 
 def test_digits():
@@ -119,15 +119,12 @@ def test_damaged_and_missing_files(tmp_path, mnist_root):
     damaged = bytearray(file.read_bytes())
     damaged[5000] ^= 1
     file.write_bytes(damaged)
-    with pytest.raises(InputError, match="train-images-idx3-ubyte is damaged"):
-        load_binary("mnist", root=tmp_path)
+    assert_refused(lambda: load_binary("mnist", root=tmp_path), "train-images-idx3-ubyte is damaged")
     assert file.read_bytes() == bytes(damaged)
     file.write_bytes(damaged[:1000])
-    with pytest.raises(InputError, match="is damaged"):
-        load_binary("mnist", root=tmp_path)
+    assert_refused(lambda: load_binary("mnist", root=tmp_path), "is damaged")
     file.unlink()
-    with pytest.raises(InputError, match="train-images-idx3-ubyte is missing"):
-        load_binary("mnist", root=tmp_path)
+    assert_refused(lambda: load_binary("mnist", root=tmp_path), "train-images-idx3-ubyte is missing")
     assert not file.exists()
 
 
@@ -174,8 +171,7 @@ def test_without_torchvision(tmp_path, monkeypatch):
 def test_an_unwritable_data_root(tmp_path, downloader):
     downloader(AssertionError("the download starts"))
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
-        load_binary("mnist", root=tmp_path / "file")
+    assert_refused(lambda: load_binary("mnist", root=tmp_path / "file"), "cannot be written")
 
 
 def test_the_environment_names_the_root(tmp_path, monkeypatch):
@@ -188,8 +184,7 @@ def test_first_row_that_counts_the_columns(tmp_path):
     """A first row 0, 1, … that pandas writes for columns without names is refused with a remedy."""
     table = pd.DataFrame([[0.5, 1.5, 0], [2.5, 3.5, 1]])
     table.to_csv(tmp_path / "s.csv", index=False)
-    with pytest.raises(InputError, match=r"counts its columns.*header=False"):
-        read_samples(tmp_path / "s.csv")
+    assert_refused(lambda: read_samples(tmp_path / "s.csv"), r"counts its columns.*header=False")
     table.to_csv(tmp_path / "s.csv", index=False, header=False)
     assert read_samples(tmp_path / "s.csv").X.tolist() == [[0.5, 1.5], [2.5, 3.5]]
 
@@ -265,11 +260,9 @@ def test_tables_of_other_kinds_are_read_as_text(tmp_path, monkeypatch):
     (tmp_path / "s.parquet").touch()
     monkeypatch.setattr(pd, "read_parquet", lambda _: TABLE.assign(b=[0.1, 1 / 3, 1e22, -0.0]))
     assert read_samples(tmp_path / "s.parquet").X[:, 1].tolist() == [0.1, 1 / 3, 1e22, -0.0]
-    with pytest.raises(InputError, match="leave decimal out"):
-        read_samples(tmp_path / "s.parquet", decimal=",")
+    assert_refused(lambda: read_samples(tmp_path / "s.parquet", decimal=","), "leave decimal out")
     TABLE.to_csv(tmp_path / "s.csv", encoding="latin-1")
-    with pytest.raises(InputError, match="not in utf-8; name its encoding"):
-        read_samples(tmp_path / "s.csv")
+    assert_refused(lambda: read_samples(tmp_path / "s.csv"), "not in utf-8; name its encoding")
 
 
 @pytest.mark.parametrize(
@@ -303,8 +296,7 @@ def test_suspicious_columns_are_warned_of(tmp_path, column, values, words):
 )
 def test_bad_names_of_columns(tmp_path, options, words):
     (tmp_path / "s.csv").write_text(",a,y\n0,1,u\n1,2,v\n")
-    with pytest.raises(InputError, match=words):
-        read_samples(tmp_path / "s.csv", **options)
+    assert_refused(lambda: read_samples(tmp_path / "s.csv", **options), words)
 
 
 @pytest.mark.parametrize(
@@ -375,19 +367,15 @@ def test_npz(tmp_path):
 )
 def test_bad_files(tmp_path, name, content, label, words):
     (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=words):
-        read_samples(tmp_path / name, label)
+    assert_refused(lambda: read_samples(tmp_path / name, label), words)
 
 
 def test_npz_without_the_arrays_or_with_objects(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.eye(2))
-    with pytest.raises(InputError, match="no array 'y'"):
-        read_samples(tmp_path / "a.npz")
+    assert_refused(lambda: read_samples(tmp_path / "a.npz"), "no array 'y'")
     np.savez(tmp_path / "b.npz", X=np.array([{}], dtype=object), y=[1])
-    with pytest.raises(InputError, match="cannot be read"):
-        read_samples(tmp_path / "b.npz")
-    with pytest.raises(InputError, match="not a readable file"):
-        read_samples(tmp_path / "nowhere.csv")
+    assert_refused(lambda: read_samples(tmp_path / "b.npz"), "cannot be read")
+    assert_refused(lambda: read_samples(tmp_path / "nowhere.csv"), "not a readable file")
 
 
 # Synthetic tasks

@@ -5,6 +5,7 @@ import pytest
 
 import implicit_bias as ib
 from implicit_bias.metrics import error, inconsistency
+from tests.cases import optimal
 
 pytestmark = pytest.mark.mnist
 
@@ -27,8 +28,7 @@ def descent(task, gates):
 
 
 def certified(problem, task, solver=None):
-    solution = ib.solve(problem, solver)
-    assert solution.status is ib.Status.OPTIMAL
+    solution = optimal(problem, solver)
     assert solution.gap <= 1e-6
     return solution, problem.decision_function(solution.weights, task.X_val)
 

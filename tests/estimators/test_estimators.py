@@ -26,7 +26,7 @@ from implicit_bias._utils.blocks import ROWS
 from implicit_bias.estimators.base import COST_SCALE
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from implicit_bias.solvers import Answer
-from tests.cases import random, refusals, scaled
+from tests.cases import assert_refused, random, refusals, scaled
 
 #: The classifiers' default.
 CUTOFF = (0.1, 0.9)
@@ -226,8 +226,7 @@ def test_inside_scikit_learn(cancer):
 @pytest.mark.parametrize("estimator", [ib.GLNClassifier(4), GaLURegressor(4)], ids=repr)
 def test_sparse_matrix_without_memory(estimator):
     wide = sp.csr_array((np.ones(2), ([0, 1], [0, 10**9])), shape=(2000, 10**9 + 1))
-    with pytest.raises(ib.InputError, match="X as a dense array"):
-        estimator.fit(wide, np.arange(2000) % 2)
+    assert_refused(lambda: estimator.fit(wide, np.arange(2000) % 2), "X as a dense array")
 
 
 def test_gates_are_transformers_of_frames(cancer):
@@ -290,8 +289,7 @@ def test_own_gates_and_norms(cancer):
     assert model.certificate_.gap <= 1e-6
     grouped = ib.GLNClassifier(2, norm=ib.GroupLasso([0, 1, 2, 3]), C=0.1, random_state=1).fit(X, y)
     assert grouped.certificate_.gap <= 1e-6
-    with pytest.raises(ib.InputError, match="4 gates"):
-        ib.GLNClassifier(3, norm=ib.GroupLasso([0, 1, 2, 3])).fit(X, y)
+    assert_refused(lambda: ib.GLNClassifier(3, norm=ib.GroupLasso([0, 1, 2, 3])).fit(X, y), "4 gates")
 
 
 def test_ctrl_c_ends_fits_and_searches(cancer):

@@ -7,7 +7,7 @@ import implicit_bias as ib
 from implicit_bias.estimators.interactions import FITTED, _some
 from implicit_bias.solvers.native.kernels import StackedKernels, SubsetKernels
 from implicit_bias.solvers.native.settings import Settings
-from tests.cases import inputs, refusals
+from tests.cases import inputs, optimal, refusals
 
 
 def units(columns, n=40, contexts=4):
@@ -65,8 +65,7 @@ def test_many_samples_with_noise_are_certified_at_every_size():
     X = np.hstack([random.normal(size=(3000, 8)), np.ones((3000, 1))])
     y = np.where(X[:, 0] * X[:, 1] + 0.7 * random.normal(size=3000) > 0, 1.0, -1.0)
     problem = ib.svm_gln(X, y, ib.SubsetGates(60, 4, 2).fit(X), C=0.02).replace(intercept=True)
-    solution = ib.solve(problem, "NATIVE")
-    assert solution.status is ib.Status.OPTIMAL
+    solution = optimal(problem, "NATIVE")
     again = ib.certify(problem, solution.weights, solution.dual, solution.intercept)
     assert again.gap <= 1e-6
     assert 0 < np.count_nonzero(problem.norm.group_norms(solution.weights) > 1e-6) < 60

@@ -10,6 +10,8 @@ import implicit_bias as ib
 mpl.use("agg")
 import matplotlib.pyplot as plt
 
+from tests.cases import assert_refused
+
 
 @pytest.fixture(scope="module")
 def problem():
@@ -85,6 +87,5 @@ def test_gates_are_drawn_by_size(solution, ax):
 def test_new_axes_without_any_and_a_sentence_for_what_is_none(solution):
     drawn = solution.plot_margins()
     assert drawn is not solution.plot_margins()
-    with pytest.raises(ib.InputError, match="ax must be matplotlib axes"):
-        solution.plot_gates("here")
+    assert_refused(lambda: solution.plot_gates("here"), "ax must be matplotlib axes")
     plt.close("all")

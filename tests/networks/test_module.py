@@ -11,7 +11,7 @@ from torch import nn
 import implicit_bias as ib
 from implicit_bias.networks import TorchNetwork
 from implicit_bias.training import TorchOptimiser
-from tests.cases import refusals
+from tests.cases import assert_refused, refusals
 from tests.training.reference import X, Y
 
 FEW = ib.SGD(steps=40, batch_size=25, lr=0.1)
@@ -163,8 +163,7 @@ def test_biases_after_the_first_layer_are_weights_if_they_are_trained():
     module = nn.Sequential(nn.Linear(12, 4), nn.ReLU(), nn.Linear(4, 1))
     for layer in module[::2]:
         nn.init.zeros_(layer.bias)
-    with pytest.raises(ib.InputError, match="no biases after the first layer"):
-        TorchNetwork(module, 12)
+    assert_refused(lambda: TorchNetwork(module, 12), "no biases after the first layer")
     module[2].bias.requires_grad_(False)
     network = TorchNetwork(module, 12)
     ib.train(network, X, Y, FEW)

@@ -4,7 +4,7 @@ import pytest
 import scipy.optimize
 
 from implicit_bias import GatedFeatures, InputError, MarginProblem, TwoLayerNorm, solve
-from tests.cases import SIZE, random, samples
+from tests.cases import SIZE, assert_refused, random, samples
 
 #: Combinations of layers that induce a norm.
 CONVEX = [
@@ -111,10 +111,8 @@ def test_units_of_several_gates_are_rows_of_one_matrix():
         norm, single = TwoLayerNorm(groups, inner, outer, [2, 3]), TwoLayerNorm([0, 1], inner, outer, [2, 3])
         assert norm.value(W) == pytest.approx(single.value(rows), rel=1e-12)
         assert norm.dual(W) == pytest.approx(single.dual(rows), rel=1e-12)
-    with pytest.raises(InputError, match="equally many gates"):
-        TwoLayerNorm([0, 0, 1], "spectral", "l2")
-    with pytest.raises(InputError, match="multiplicities"):
-        TwoLayerNorm([0, 1], "entries", "l2", [1, 0])
+    assert_refused(lambda: TwoLayerNorm([0, 0, 1], "spectral", "l2"), "equally many gates")
+    assert_refused(lambda: TwoLayerNorm([0, 1], "entries", "l2", [1, 0]), "multiplicities")
 
 
 @pytest.mark.parametrize("shape", [(1, 3), (3, 2), (5, 8), (12, 4)])

@@ -9,6 +9,7 @@ import pytest
 import implicit_bias as ib
 from implicit_bias.solvers import Answer
 from implicit_bias.solvers.separability import farkas_candidate
+from tests.cases import optimal
 from tests.fuzz import audit
 
 
@@ -37,8 +38,7 @@ def test_what_small_integers_separate_is_separated(seed):
     assert exact_margins(case, W) == [1, 1]
     judged = ib.certify(case, W, [1.0, 1.0])
     assert judged.objective == pytest.approx(np.linalg.norm(W), rel=1e-12)
-    found = ib.solve(case)
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(case)
     assert found.solver == "PRECISE"
     assert min(exact_margins(case, found.weights)) > 1 - Fraction(1e-6)
     assert found.lower_bound <= np.linalg.norm(W)
@@ -98,8 +98,7 @@ def test_weights_outside_the_cone_do_not_count(seed):
 @pytest.mark.parametrize("power", [5, 6, 7, 8])
 def test_badly_scaled_samples_are_solved(power):
     a = 10.0**power
-    found = ib.solve(ib.MarginProblem(ib.GatedFeatures([[a, a / 2], [1 / a, -1 / a]]), [1, -1], ib.Frobenius()))
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(ib.MarginProblem(ib.GatedFeatures([[a, a / 2], [1 / a, -1 / a]]), [1, -1], ib.Frobenius()))
     assert found.objective == pytest.approx(np.sqrt(5) / 3 * a, rel=1e-5)
 
 
@@ -108,8 +107,7 @@ def test_badly_scaled_inputs_are_solved(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(20, 5)) * 10.0 ** rng.choice([-5, 0, 5], 5)
     y = np.where(X @ (rng.normal(size=5) / np.abs(X).max(axis=0)) > 0, 1.0, -1.0)
-    found = ib.solve(ib.svm_shallow(X, y, ib.ConstantGate()))
-    assert found.status is ib.Status.OPTIMAL
+    optimal(ib.svm_shallow(X, y, ib.ConstantGate()))
 
 
 def test_weights_of_groups_are_bounded_with_their_rounding():
@@ -253,5 +251,4 @@ def test_copies_with_opposite_labels_are_the_proof(intercept):
     np.testing.assert_array_equal(np.flatnonzero(found.dual), [3, 700])
     pair = np.array([[1.0, 2.0], [1.0, 2.0], [-1.0, 1.0]])
     G = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    other = ib.solve(ib.MarginProblem(ib.GatedFeatures(pair, G), [1, -1, 1], ib.GroupLasso([0, 1])))
-    assert other.status is ib.Status.OPTIMAL
+    optimal(ib.MarginProblem(ib.GatedFeatures(pair, G), [1, -1, 1], ib.GroupLasso([0, 1])))

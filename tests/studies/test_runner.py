@@ -19,6 +19,7 @@ from implicit_bias.studies.runner.results import load
 from implicit_bias.studies.runner.run import run
 from implicit_bias.studies.runner.store import Store
 from implicit_bias.studies.settings import product
+from tests.cases import assert_refused
 from tests.cli import commands
 from tests.studies.toys import COMPUTED, TOY, cells
 
@@ -165,8 +166,7 @@ def test_a_damaged_table_is_refused_and_does_not_stop_other_figures(tmp_path):
     assert "go on without it" in err
     assert [found.experiment.name for found in load(COLLECTION, tmp_path)] == ["twin"]
     (tmp_path / "record.json").write_text("[1]")
-    with pytest.raises(InputError, match="damaged results or none of reproduce galu"):
-        load(COLLECTION, tmp_path)
+    assert_refused(lambda: load(COLLECTION, tmp_path), "damaged results or none of reproduce galu")
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: text.replace("0.1", "0.2"),
@@ -209,8 +209,7 @@ def test_a_full_disk_ends_with_a_sentence_and_keeps_what_is_stored(tmp_path, mon
         return real(path, content)
 
     monkeypatch.setattr(files.Path, "write_bytes", full_at_the_second)
-    with pytest.raises(InputError, match="No space left on device"):
-        run(cells(), store=Store(tmp_path))
+    assert_refused(lambda: run(cells(), store=Store(tmp_path)), "No space left on device")
     monkeypatch.undo()
     assert [path.suffix for path in tmp_path.iterdir()] == [".json"]
     assert sum(Store(tmp_path).get(cell) is not None for cell in cells()) == 1

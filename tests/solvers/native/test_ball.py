@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import MarginProblem, NuclearNorm, Status, TwoLayerNorm, solve
-from tests.cases import assert_farkas, interrupt
+from tests.cases import assert_farkas, interrupt, optimal
 from tests.solvers.native.shapes import SumNorm, native, teacher
 
 NORMS = {
@@ -34,8 +34,7 @@ def test_optima_are_those_of_conic_programs(norm, size, wrong, intercept, C):
         return
     assert (found.status, found.solver) == (Status.OPTIMAL, "NATIVE")
     assert found.objective == pytest.approx(solve(case, "CLARABEL", tol=1e-7).objective, rel=2e-7)
-    by_sets = solve(case, native(all_samples_up_to=0, first_samples=8), tol=1e-7)
-    assert by_sets.status is Status.OPTIMAL
+    by_sets = optimal(case, native(all_samples_up_to=0, first_samples=8), tol=1e-7)
     assert by_sets.objective == pytest.approx(found.objective, rel=2e-7)
 
 

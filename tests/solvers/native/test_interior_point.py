@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import implicit_bias as ib
 from implicit_bias.solvers.native.arrays import as_numpy
 from implicit_bias.solvers.native.interior_point import NewtonSystem, Point, descend, upper_bound
-from tests.cases import PAIRS, problem
+from tests.cases import PAIRS, optimal, problem
 from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: NumPy, and torch on the CPU.
@@ -66,8 +66,7 @@ def test_native_and_clarabel_agree(seed, n, d, k, norm, C):
 
 @pytest.mark.parametrize(("gate", "norm"), PAIRS)
 def test_tight_tolerances_are_reached_in_few_iterations(gate, norm):
-    found = ib.solve(problem(gate, norm), "NATIVE", tol=1e-9)
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(problem(gate, norm), "NATIVE", tol=1e-9)
     assert found.iterations <= 25
 
 
@@ -116,8 +115,7 @@ def test_duplicated_samples_and_identical_units():
     )
     base = ib.solve(case, "NATIVE", tol=1e-8)
     for other in (samples, units):
-        found = ib.solve(other, "NATIVE", tol=1e-8)
-        assert found.status is ib.Status.OPTIMAL
+        found = optimal(other, "NATIVE", tol=1e-8)
         assert found.objective == pytest.approx(base.objective, rel=1e-7)
 
 

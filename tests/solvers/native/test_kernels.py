@@ -14,7 +14,7 @@ from implicit_bias.solvers.native.factors import ColumnBlocks
 from implicit_bias.solvers.native.interior_point import descend
 from implicit_bias.solvers.native.kernels import BorderedKernels, GatedKernels, ScaledFeatures
 from implicit_bias.solvers.native.settings import Settings
-from tests.cases import PAIRS, problem
+from tests.cases import PAIRS, optimal, problem
 from tests.solvers.native.shapes import in_our_coordinates, native
 
 #: Partial factors from the first step, with as many products as it takes, or none.
@@ -52,8 +52,7 @@ def test_gates_that_are_never_open_leave_the_slack(device):
     X = np.random.default_rng(0).normal(size=(40, 70))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     case = MarginProblem(GatedFeatures(X, np.zeros((40, 3))), y, GroupLasso([0, 1, 2]), C=1.0, intercept=True)
-    found = solve(case, "NATIVE", device=device)
-    assert found.status is Status.OPTIMAL
+    found = optimal(case, "NATIVE", device=device)
     assert found.objective == pytest.approx(2 * min((y > 0).sum(), (y < 0).sum()))
 
 
@@ -82,8 +81,7 @@ def test_coarse_factors_lead_to_the_same_answer(gate, norm, settings):
 def test_partial_factors_alone_lead_to_coarse_answers(gln, monkeypatch):
     exact = solve(gln)
     monkeypatch.setattr(kernels.GroupKernels, "factor", None)
-    found = solve(gln, native(**PARTIAL), tol=1e-2)
-    assert found.status is Status.OPTIMAL
+    found = optimal(gln, native(**PARTIAL), tol=1e-2)
     assert found.objective == pytest.approx(exact.objective, rel=1e-2)
 
 

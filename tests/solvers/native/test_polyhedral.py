@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, InputError, MarginProblem, Status, TwoLayerNorm, margin_path, solve
+from tests.cases import assert_refused
 from tests.solvers.native.shapes import SumNorm, teacher
 
 NORMS = {
@@ -32,8 +33,7 @@ def test_a_path_over_costs_of_slack():
 
 def test_a_wrong_form_is_refused():
     features, y = teacher(10, 4, 3, 5)
-    with pytest.raises(InputError, match=r"polyhedral_form.*correct one"):
-        MarginProblem(features, y, SumNorm([1.0, 1.0], factor=2.0))
+    assert_refused(lambda: MarginProblem(features, y, SumNorm([1.0, 1.0], factor=2.0)), r"polyhedral_form.*correct one")
 
 
 def test_devices_are_refused():

@@ -11,6 +11,7 @@ from sklearn.datasets import make_blobs
 from implicit_bias import ConstantGate, HyperplaneGates, InputError, MarginProblem, Status, solve, svm_gln
 from implicit_bias.features import GatedFeatures
 from implicit_bias.norms import ExpressionNorm, Frobenius, GroupLasso, TwoLayerNorm
+from tests.cases import optimal
 from tests.fuzz.exact import faults
 from tests.fuzz.judge import Raw
 
@@ -29,8 +30,7 @@ def near_a_plane(e, n=200, d=10, seed=0):
 def test_samples_close_to_a_plane_are_separated(e, intercept):
     X, y, normal = near_a_plane(e)
     problem = svm_gln(X, y, HyperplaneGates(3, 2, seed=0).fit(X)).replace(intercept=intercept)
-    found = solve(problem)
-    assert found.status is Status.OPTIMAL, found
+    found = optimal(problem)
     # The plane itself is feasible, and its weights are the same in all regions.
     plane = np.tile(normal, (problem.features.k, 1))
     upper = problem.norm.value(plane) / problem.margins(plane, 0.0).min()
@@ -65,8 +65,7 @@ SUM_OF_ENTRIES = ExpressionNorm(lambda W: cp.norm1(W), lambda V: np.abs(V).max()
 def test_beyond_every_multiplier_the_answer_is_the_limit(n, C, norm):
     X, y = make_blobs(n, centers=2, cluster_std=4, random_state=0)
     X, y = np.column_stack([X, np.ones(n)]), 2 * y - 1
-    found = solve(MarginProblem(GatedFeatures(X), y, norm, C=C))
-    assert found.status is Status.OPTIMAL, found
+    found = optimal(MarginProblem(GatedFeatures(X), y, norm, C=C))
     slack = np.column_stack([-y[:, None] * X, -np.eye(n)])
     bounds = [(None, None)] * 3 + [(0, None)] * n
     least = linprog(np.append(np.zeros(3), np.ones(n)), A_ub=slack, b_ub=-np.ones(n), bounds=bounds)
@@ -168,8 +167,7 @@ FAR_BELOW = (
 @pytest.mark.parametrize("case", [BY_ROUNDING, FAR_BELOW], ids=["rounding", "far below"])
 def test_multiples_of_weights_and_dual_are_rounded_to_any_scale(case):
     X, G, y, C = (np.asarray(part, dtype=float) for part in case)
-    found = solve(MarginProblem(GatedFeatures(X, G), y, GroupLasso([0, 1, 2]), C=float(C)), "PRECISE")
-    assert found.status is Status.OPTIMAL, found
+    found = optimal(MarginProblem(GatedFeatures(X, G), y, GroupLasso([0, 1, 2]), C=float(C)), "PRECISE")
     assert not faults(Raw.gated(X, G, y, "groups", groups=np.arange(3), C=float(C)).exact, found, 1e-6)
 
 

@@ -14,7 +14,7 @@ import implicit_bias as ib
 from implicit_bias._utils import deadline, memory
 from implicit_bias.solvers import separability as farkas
 from implicit_bias.solvers.native.interior_point import NewtonSystem
-from tests.cases import interrupt, problem
+from tests.cases import interrupt, optimal, problem
 from tests.solvers.native.shapes import in_our_coordinates
 
 
@@ -26,13 +26,11 @@ def test_near_conflicts_are_separated(e):
         X[1] = X[0] + e * rng.normal(size=12)
         y = np.where(rng.random(10) > 0.5, 1.0, -1.0)
         y[:2] = 1.0, -1.0
-        found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X), y, ib.Frobenius()), "NATIVE")
-        assert found.status is ib.Status.OPTIMAL
+        optimal(ib.MarginProblem(ib.GatedFeatures(X), y, ib.Frobenius()), "NATIVE")
 
 
 def test_no_weights_are_best_when_slack_is_cheap(gln):
-    found = ib.solve(dataclasses.replace(gln, C=1e-7), "NATIVE")
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(dataclasses.replace(gln, C=1e-7), "NATIVE")
     assert found.objective == pytest.approx(300 * 1e-7)
     assert not found.weights.any()
 
@@ -138,16 +136,14 @@ def test_rank_deficient_inputs_and_more_samples_than_inputs():
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     for n in (2, 5, 60):
         rows = np.concatenate([np.flatnonzero(y > 0)[: n // 2], np.flatnonzero(y < 0)[: n - n // 2]])
-        found = ib.solve(ib.svm_gln(X[rows], y[rows], ib.HyperplaneGates(3, 2, seed=1).fit(X)), "NATIVE", tol=1e-8)
-        assert found.status is ib.Status.OPTIMAL
+        optimal(ib.svm_gln(X[rows], y[rows], ib.HyperplaneGates(3, 2, seed=1).fit(X)), "NATIVE", tol=1e-8)
 
 
 @pytest.mark.mnist
 def test_a_thousand_images_and_a_hundred_units(mnist_root):
     task = ib.load_binary("mnist", 1500, root=mnist_root)
     case = ib.svm_gln(task.X_train, task.y_train, ib.HyperplaneGates(100, 4, seed=1).fit(task.X_pool))
-    found = ib.solve(case, tol=1e-8)
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(case, tol=1e-8)
     assert found.iterations <= 40
 
 

@@ -3,9 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from implicit_bias import GatedFeatures, MarginProblem, Status, TwoLayerNorm, solve
+from implicit_bias import GatedFeatures, MarginProblem, TwoLayerNorm
 from implicit_bias.solvers.native.mehrotra import descend_from
 from implicit_bias.solvers.native.spectral import SpectralConditions, SpectralProgram
+from tests.cases import optimal
 from tests.solvers.native.shapes import teacher
 
 NORMS = {
@@ -24,8 +25,7 @@ def test_singular_metrics(norm, shape):
     values[:, 1] = 0.0
     layers = ("spectral", "l2" if norm == "2-summing" else "l_inf")
     case = MarginProblem(GatedFeatures(features.X, values), y, TwoLayerNorm(range(shape[1]), *layers))
-    found = solve(case, "NATIVE")
-    assert found.status is Status.OPTIMAL
+    optimal(case, "NATIVE")
 
 
 @every_norm

@@ -12,7 +12,7 @@ import implicit_bias as ib
 from implicit_bias.solvers.native.screening import many_bounded, screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import SampleSet, Support
-from tests.cases import PAIRS, problem
+from tests.cases import PAIRS, optimal, problem
 from tests.solvers.native.shapes import ALL, GATES, SCREENED, UNBOUNDED, agree, in_our_coordinates, native, variants
 
 #: Few groups start, and few join, however many there are.
@@ -65,8 +65,7 @@ def test_first_sets_that_are_too_small_agree_with_clarabel(gate, bounded):
 def test_progress_of_working_sets(tiny_sets, gln, build, C):
     case = dataclasses.replace(build(gln.features.X, gln.y, gln.gates), C=C)
     seen = []
-    found = ib.solve(case, tiny_sets, tol=1e-8, callback=seen.append)
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(case, tiny_sets, tol=1e-8, callback=seen.append)
     assert 1 <= min(p.working_set for p in seen) < max(p.working_set for p in seen) <= 300
     assert found.objective == pytest.approx(ib.solve(case, "CLARABEL").objective, rel=2e-6)
     assert [p.iteration for p in seen] == sorted(p.iteration for p in seen)
@@ -86,8 +85,7 @@ def test_working_sets_of_random_data_at_every_price(tiny_sets, C, seed):
     if seed % 2 and np.inf > C:
         y[rng.choice(150, 5)] *= -1
     norm = ib.GroupLasso([0, 1, 1, 2]) if seed < 2 else ib.Frobenius()
-    found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X, G), y, norm, C), tiny_sets, tol=1e-7)
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(ib.MarginProblem(ib.GatedFeatures(X, G), y, norm, C), tiny_sets, tol=1e-7)
     assert found.iterations < 200
 
 
@@ -102,8 +100,7 @@ def test_a_conflict_outside_the_first_set_is_found(tiny_sets, gln):
 def test_a_solution_as_start_needs_fewer_samples(gln):
     cold = ib.solve(gln, "NATIVE", tol=1e-8)
     seen = []
-    warm = ib.solve(gln, "NATIVE", tol=1e-8, start=cold, callback=seen.append)
-    assert warm.status is ib.Status.OPTIMAL
+    warm = optimal(gln, "NATIVE", tol=1e-8, start=cold, callback=seen.append)
     assert warm.objective == pytest.approx(cold.objective, rel=1e-7)
     assert max(p.working_set for p in seen) < 300
 
@@ -190,8 +187,7 @@ def many_groups(n=60, H=900, d=8):
 def test_progress_of_sets_of_groups():
     case = many_groups()
     seen = []
-    found = ib.solve(case, "NATIVE", callback=seen.append)
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(case, "NATIVE", callback=seen.append)
     # Samples are fewer than groups, and so are the groups with weights.
     assert np.count_nonzero(found.weights.any(axis=1)) < case.features.n + Settings().first_groups
     lower, upper = ([getattr(one, name) for one in seen] for name in ("lower_bound", "objective"))
@@ -200,8 +196,7 @@ def test_progress_of_sets_of_groups():
     assert all(np.diff(lower) >= 0)
     assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(upper))
     assert [one.iteration for one in seen] == sorted(one.iteration for one in seen)
-    again = ib.solve(case, "NATIVE", start=found)
-    assert again.status is ib.Status.OPTIMAL
+    again = optimal(case, "NATIVE", start=found)
     assert again.iterations < found.iterations
 
 
@@ -218,8 +213,7 @@ def test_the_one_group_that_separates_is_found():
     X, y = rng.normal(size=(30, 2)), np.repeat([1.0, -1.0], 15)
     G = np.ones((30, 700))
     G[:, 400] = 0.1 * y / X[:, 0]
-    found = ib.solve(ib.MarginProblem(ib.GatedFeatures(X, G), y, ib.GroupLasso(range(700))), "NATIVE")
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(ib.MarginProblem(ib.GatedFeatures(X, G), y, ib.GroupLasso(range(700))), "NATIVE")
     assert np.flatnonzero(np.linalg.norm(found.weights, axis=1) > 1e-3 * found.objective).tolist() == [400]
 
 
@@ -308,15 +302,13 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
 def test_inactive_groups_leave_a_set():
     """No group is active for a small C, and a round of few steps does not yet prove that zero weights are optimal."""
     case = dataclasses.replace(many_groups(n=9), C=1e-6, intercept=True)
-    found = ib.solve(case, "NATIVE")
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(case, "NATIVE")
     assert found.objective == pytest.approx(2e-6 * min((case.y > 0).sum(), (case.y < 0).sum()), rel=2e-6)
 
 
 def test_a_start_without_an_intercept_proves_no_bound_with_one():
     case = problem("contexts 2", "nuclear")
-    found = ib.solve(dataclasses.replace(case, intercept=True), "NATIVE", start=ib.solve(case))
-    assert found.status is ib.Status.OPTIMAL
+    found = optimal(dataclasses.replace(case, intercept=True), "NATIVE", start=ib.solve(case))
     assert found.objective < 0.999 * ib.solve(case).objective
 
 
