@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
@@ -127,54 +128,38 @@ def _work(connection: Connection, seed: int, run: Callable[[int, int], Any] = ru
         connection.send(run(seed, connection.recv()))
 
 
-def _audit(connection: Connection, seed: int) -> None:
-    _work(connection, seed, audit.run_case)
+def run_cases(
+    seed: int, numbers: Iterable[int], jobs: int, work: Callable[[Connection, int], None] = _work, limit: float = LIMIT
+) -> Iterator[Any]:
+    """Return the results of cases in `jobs` processes, in order; a process whose case does not end is replaced."""
+    idle: SimpleQueue[Child | None] = SimpleQueue()
 
-
-class Worker:
-    """A process that runs cases, and is replaced when one of them does not end."""
-
-    def __init__(self, seed: int, work: Callable[[Connection, int], None] = _work, limit: float = LIMIT) -> None:
-        self.seed, self.work, self.limit = seed, work, limit
-        self.child: Child | None = None
-
-    def run(self, number: int) -> Result:
-        """Return the result of a case, or its ending at the time limit."""
-        if self.child is None:
-            self.child = Child(self.work, self.seed)
-            self.child.answer(START_LIMIT)
+    def run(number: int) -> Any:
+        child = idle.get()
         try:
-            self.child.connection.send(number)
-            result: Result = self.child.answer(self.limit)
-            return result
+            if child is None:
+                child = Child(work, seed)
+                child.answer(START_LIMIT)
+            child.connection.send(number)
+            return child.answer(limit)
         except (TimeoutError, OSError) as error:
-            ending = "hung" if "killed" in str(error) else "died"
-            self.stop()
-            return Result(number, wheel()[number % len(wheel())].name, ending, trace=str(error), seconds=self.limit)
-
-    def stop(self) -> None:
-        if self.child is not None:
-            self.child.stop()
-        self.child = None
-
-
-def run_cases(seed: int, numbers: Iterable[int], jobs: int, work: Any = _work) -> Iterator[Any]:
-    """Return the results of cases in `jobs` processes, in order."""
-    workers: SimpleQueue[Worker] = SimpleQueue()
-
-    def run(number: int) -> Result:
-        worker = workers.get()
-        try:
-            return worker.run(number)
+            stop(child)
+            child, ending = None, "hung" if "killed" in str(error) else "died"
+            return Result(number, wheel()[number % len(wheel())].name, ending, trace=str(error), seconds=limit)
         finally:
-            workers.put(worker)
+            idle.put(child)
 
     for _ in range(jobs):
-        workers.put(Worker(seed, work))
+        idle.put(None)
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(run, numbers)
     for _ in range(jobs):
-        workers.get().stop()
+        stop(idle.get())
+
+
+def stop(child: Child | None) -> None:
+    if child is not None:
+        child.stop()
 
 
 # -------------------------------------------------------------------------------------------------------------- report
@@ -238,7 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{result.number} {result.entry}: {result.ending}: {_last_line(result)}", flush=True)
         if len(results) % 1000 == 0:
             print(f"{len(results)} of {len(numbers)}, {time.perf_counter() - begin:.0f} s", flush=True)
-    answers = run_cases(options.seed, range(options.audit), options.jobs, _audit)
+    answers = run_cases(options.seed, range(options.audit), options.jobs, partial(_work, run=audit.run_case))
     audited = [audit.ended(options.seed, answer) for answer in answers]
     command = f"python tests/fuzz/reliability.py --cases {options.cases} --audit {options.audit} --seed {options.seed}"
     text = report(results, f"{command} --jobs {options.jobs}", about)
