@@ -23,8 +23,8 @@ TORCHS = {
 }
 RATES = (0.1, 0.3, 0.2, 0.05, 0.15)
 RNG = np.random.default_rng(5)
-#: Weights of a wide and a tall layer and of a readout, and gradients of five steps.
-LAYERS = [RNG.normal(size=shape) for shape in ((4, 6), (6, 4), (1, 5))]
+#: Weights of a wide, a tall and another wide layer and of a readout, and gradients of five steps.
+LAYERS = [RNG.normal(size=shape) for shape in ((4, 6), (6, 4), (4, 6), (1, 5))]
 GRADIENTS = [RNG.normal(size=(len(RATES), *layer.shape)) for layer in LAYERS]
 every_optimiser = pytest.mark.parametrize("name", OPTIMISERS)
 
