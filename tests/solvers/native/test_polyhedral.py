@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, InputError, MarginProblem, Status, TwoLayerNorm, margin_path, solve
+from implicit_bias.solvers.native.polyhedral import PolyhedralProgram
 from tests.cases import assert_refused
 from tests.solvers.native.shapes import SumNorm, teacher
 
@@ -23,6 +24,19 @@ def test_many_gates_and_few_samples(norm):
     case = MarginProblem(GatedFeatures(features.X, values), y, NORMS[norm])
     found = solve(case, tol=1e-8)
     assert found.objective == pytest.approx(solve(case, "CLARABEL", tol=1e-8).objective, rel=2e-8)
+
+
+@pytest.mark.parametrize("C", [np.inf, 0.1])
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_start_is_an_interior_point_of_all_equations(norm, C):
+    """z⁺ − z⁻ = Φᵀ(λ∘y) in a box; in a simplex z⁻ − z⁺ is twice that, and slacks of weights are equal."""
+    case = MarginProblem(*teacher(12, 6, 3, 2), NORMS[norm], C)
+    program = PolyhedralProgram(case, case.norm.polyhedral_form(6))
+    at = program.start()
+    (x, other), (z, last) = (parts[1 if program.hard else 2 :][:2] for parts in (at.x, at.z))
+    assert all((part > 0).all() for part in (*at.x, *at.z))
+    np.testing.assert_allclose(z - last, (-2 if program.sums else 1) * program.adjoint(at.z[0]), atol=1e-15)
+    np.testing.assert_array_equal(x, other)
 
 
 def test_a_path_over_costs_of_slack():
