@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import implicit_bias as ib
 from implicit_bias.solvers.native.arrays import as_numpy
-from implicit_bias.solvers.native.interior_point import NewtonSystem, Point, descend, upper_bound
+from implicit_bias.solvers.native.interior_point import MarginDescent, NewtonSystem, Point, descend, upper_bound
 from tests.cases import PAIRS, optimal, problem
 from tests.solvers.native.shapes import in_our_coordinates, native
 
@@ -85,6 +85,29 @@ def test_centrality_corrections_save_iterations():
     assert all(one.status is ib.Status.OPTIMAL for solutions in found for one in solutions)
     corrected, without = (sum(one.iterations for one in solutions) for solutions in found)
     assert corrected <= without - 5
+
+
+def one_sided(program):
+    """Return a feasible iterate whose weights, of one sample, separate nothing."""
+    lam = program.normalised(np.where(np.arange(program.kernels.n) == 0, 1.0, 1e-9))
+    q, P = program.kernels.sweep(lam)
+    return program.feasible(lam, np.ones(len(q)), q, P, (1.1 * q.max()) ** 0.5, lam[:0], lam[:0])
+
+
+def test_patience_is_three_times_as_long_while_nothing_separates(gln):
+    program = whole(gln, patience=4)
+    separating = descend(program, 0.1, 100, None, lambda *_: None).iterate(0.1)
+    for at, patience in ((separating, 4), (one_sided(program), 12)):
+        descent = MarginDescent(program, 1e-8, 100, None, lambda *_: None)
+        assert [descent.finished(at) for _ in range(patience + 1)] == [False] * patience + [True]
+
+
+def test_a_warm_start_that_separates_nothing_is_left_for_a_cold_one(gln):
+    program = whole(gln, warm_iterations=2)
+    start = one_sided(program)
+    cold, warm = (descend(program, 1e-8, 100, each, lambda *_: None) for each in (None, start))
+    assert warm.bounds.gap == cold.bounds.gap
+    assert warm.iterations == cold.iterations + 3
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -299,6 +299,15 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
     assert merged or first <= set(members.rows.tolist())
 
 
+def test_inactive_samples_leave_a_set(gln):
+    ours = in_our_coordinates(gln, all_samples_up_to=0, first_samples=150, least_samples=10)
+    members = SampleSet(ours, None, ours.nothing_known(), 1e-7, 100, lambda *progress: None)
+    first = set(members.rows.tolist())
+    found = members.run(strict=True)
+    assert found.bounds.gap <= 1e-7
+    assert first - set(members.rows.tolist())
+
+
 def test_inactive_groups_leave_a_set():
     """No group is active for a small C, and a round of few steps does not yet prove that zero weights are optimal."""
     case = dataclasses.replace(many_groups(n=9), C=1e-6, intercept=True)
