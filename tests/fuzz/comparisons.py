@@ -10,7 +10,7 @@ import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, MarginProblem, metrics
 from implicit_bias.studies.paper.summary import summarise
 from tests.fuzz import problems
-from tests.fuzz.draw import Draw, expect, meaning
+from tests.fuzz.draw import Draw, expect
 from tests.fuzz.strategies import count, never, number, numbers
 from tests.fuzz.table import entry, row
 
@@ -96,7 +96,7 @@ def _from_dataset(draw: Draw) -> None:
     options: dict[str, Any] = {"constant": False, "positive": positive, "may": True}
     task = draw.call(ib.BinaryTask.from_dataset, draw.either(pairs, bad), share, **options)
     expect(np.array_equal(task.X_pool, X), "other inputs")
-    expect(np.isclose(len(task.X_val), len(X) * (float(meaning(share)) or 1.0), atol=0.51), "another share")
+    expect(np.isclose(len(task.X_val), len(X) * (float(share.plain) or 1.0), atol=0.51), "another share")
 
 
 def _digits(draw: Draw) -> dict[str, Any]:

@@ -44,6 +44,14 @@ class Given:
     note: str
     verdict: Verdict = "good"
 
+    def __str__(self) -> str:
+        return f"<{self.note}{f' {self.plain.shape}' if isinstance(self.plain, np.ndarray) else ''}>"
+
+
+def as_given(arg: Any) -> Given:
+    """Return what a strategy has drawn as it is, and any other value as one that means itself."""
+    return arg if isinstance(arg, Given) else Given(arg, arg, "array" if isinstance(arg, np.ndarray) else short(arg))
+
 
 def expect(condition: Any, complaint: str) -> None:
     if not condition:
@@ -173,13 +181,16 @@ class Draw:
         themselves; as functions of the plain values they are evaluated only if no given is bad. With `same`,
         plain values must have the same answer, up to this share.
         """
-        givens = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Given)]
+        plain, parts = meanings(kwargs), [as_given(arg) for arg in args]
+        by_name = {name: as_given(arg) for name, arg in kwargs.items()}
+        givens = [*parts, *by_name.values()]
         bad = [given.note for given in givens if given.verdict == "bad"]
-        self.tell(getattr(function, "__qualname__", repr(function)), args, kwargs)
-        plain = meanings(kwargs)
+        shown = [*map(str, parts), *(f"{name}={given}" for name, given in by_name.items())]
+        self.story.append(f"{getattr(function, '__qualname__', repr(function))}({', '.join(shown)})")
         must, may = (not bad and bool(rule(plain) if callable(rule) else rule) for rule in (must, may))
-        values, named = [handed(arg) for arg in args], {name: handed(arg) for name, arg in kwargs.items()}
-        untouched = copy.deepcopy([[meaning(arg) for arg in args], vars(plain)]) if same is not None and not bad else []
+        values, named = [given.value for given in parts], {name: given.value for name, given in by_name.items()}
+        compared = same is not None and not bad
+        untouched = copy.deepcopy([[given.plain for given in parts], vars(plain)]) if compared else []
         before = leaves([values, named])
         answer, refusal, complaints = _watched(function, values, named)
         expect(matching(leaves([values, named]), before, 0.0), "it changed its input")
@@ -198,10 +209,6 @@ class Draw:
             expect(alike(answer, again, same), "plain values have another answer")
         return answer
 
-    def tell(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        shown = [_shown(arg) for arg in args] + [f"{key}={_shown(value)}" for key, value in kwargs.items()]
-        self.story.append(f"{name}({', '.join(shown)})")
-
 
 def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any, InputError | None, list[Any]]:
     """Return the answer or the refusal, and the warnings, except scikit-learn's on names of columns."""
@@ -215,17 +222,9 @@ def _watched(function: Callable[..., Any], values: Any, named: Any) -> tuple[Any
     return answer, refusal, [warning for warning in caught if "feature names" not in str(warning.message)]
 
 
-def handed(arg: Any) -> Any:
-    return arg.value if isinstance(arg, Given) else arg
-
-
-def meaning(arg: Any) -> Any:
-    return arg.plain if isinstance(arg, Given) else arg
-
-
 def meanings(given: dict[str, Any]) -> Any:
     """Return the plain values that arguments mean, by name."""
-    return SimpleNamespace(**{name: meaning(arg) for name, arg in given.items()})
+    return SimpleNamespace(**{name: as_given(arg).plain for name, arg in given.items()})
 
 
 def _plain(value: Any) -> Any:
@@ -236,13 +235,6 @@ def _plain(value: Any) -> Any:
 def _is_true(answer: Any) -> bool:
     """True if an answer is a boolean and true; comparisons with pandas' NA are neither."""
     return isinstance(answer, bool | np.bool_) and bool(answer)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Given):
-        shape = f" {value.plain.shape}" if isinstance(value.plain, np.ndarray) else ""
-        return f"<{value.note}{shape}>"
-    return f"<array {value.shape}>" if isinstance(value, np.ndarray) else short(value)
 
 
 def in_range(*sizes: Any) -> bool:
