@@ -166,7 +166,7 @@ def _least_squares(kind: Any) -> None:
     @entry(kind, share=3)
     def _fit(draw: Draw) -> None:
         X, y = problems.clean_task(draw)
-        given = draw.array(X)
+        given = _inputs(draw, X)
         target = _targets(draw, y, None, [], "ab", object(), y[:-1])
         weight = _weights(draw, len(y), [None, None, np.exp(draw.normal(len(y)))])
         options = arguments(kind, draw, but=["ridge", "sharpness"], known=ARGUMENTS | GATED)
@@ -191,7 +191,7 @@ def _gated_features(draw: Draw) -> None:
     def columns(X: Any, **parameters: Any) -> Any:
         return GaLUFeatures(**parameters).fit(X).transform(X)
 
-    found = draw.call(columns, draw.array(X), may=True, warns=True, **({"units": 3} | options))
+    found = draw.call(columns, _inputs(draw, X), may=True, warns=True, **({"units": 3} | options))
     expect(len(found) == len(X) and np.isfinite(found).all(), "no features")
 
 

@@ -15,7 +15,7 @@ from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork
 from tests.fuzz import problems
 from tests.fuzz.draw import Draw, expect
 from tests.fuzz.judge import expect_certified
-from tests.fuzz.strategies import count, layers, number, one_of
+from tests.fuzz.strategies import ARGUMENTS, count, layers, number, one_of
 from tests.fuzz.table import arguments, entry, row
 from tests.fuzz.values import Array
 
@@ -67,7 +67,7 @@ def _best_network(draw: Draw) -> None:
     given |= {
         "tol": number(1e-4, 0.01, high=1.0)(draw),
         "max_rounds": count(1, 3, 10)(draw),
-        "max_seconds": number(10.0, None)(draw),
+        "max_seconds": ARGUMENTS["max_seconds"](draw),
         "nodes": count(1, 100)(draw),
         "start": draw.either(None, ["network", 3, ib.ReLUNetwork(40, 2)]),
         "progress": draw.either(None, [3, "print"]),
@@ -212,7 +212,7 @@ row(
     starts=count(1, 2, cap=3),
     nodes=count(0, 3, least=0, cap=10),
     tol=number(0.01, 0.1, high=1.0),
-    max_seconds=number(10.0, None),
+    max_seconds=ARGUMENTS["max_seconds"],
     progress=one_of([None], 3, "print"),
     share=1,
     same=None,

@@ -72,7 +72,7 @@ def _solve_options(draw: Draw) -> str:
             raise KeyboardInterrupt
 
     candidates: dict[str, Any] = {name: ARGUMENTS[name] for name in ("solver", "device")}
-    candidates |= {"tol": number(1e-6, 1e-3, high=1.0), "max_seconds": number(None, 1e-9, 10)}
+    candidates |= {"tol": number(1e-6, 1e-3, high=1.0), "max_seconds": number(None, 1e-9, 10, also=equals(np.inf))}
     candidates |= {"max_iterations": count(None, 1, 2, np.int8(5)), "verbose": choice(False, True, also=anything)}
     candidates["start"] = lambda draw: draw.scalar([None, _start(draw, problem)], equals(None))
     candidates["callback"] = choice(None, stop, lambda _: None, also=equals(None), functions=False)

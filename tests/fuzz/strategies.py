@@ -132,7 +132,7 @@ ARGUMENTS: dict[str, Strategy] = {
     "weights": numbers("k d"),
     "C": number(1.0, 0.1, np.float32(2), np.inf, also=equals(np.inf)),
     "tol": number(1e-6, 1e-3),
-    "max_seconds": number(None, 10.0),
+    "max_seconds": number(None, 10.0, also=equals(np.inf)),
     "solver": choice(None, "NATIVE", "CLARABEL", also=equals(None), functions=False),
     "device": choice("cpu", torch.device("cpu"), also=equals("cpu")),
     "steps": count(1, 3, 30, 90, cap=100, vast=ENDLESS),
