@@ -28,7 +28,7 @@ print({name: (round(one.objective, 4), f"gap {one.gap:.0e}", f"{one.seconds:.2f}
 
 # %%
 # Train: mirror descent by steps along the gradient of log Σ exp(−margins), Adam on the logistic loss.
-marks = np.unique(np.geomspace(10, 20_000, 40).astype(int)).tolist()
+marks = np.unique(np.geomspace(10, 10_000, 40).astype(int)).tolist()
 
 
 def row(step, w):
