@@ -76,6 +76,14 @@ def test_gallery_scripts_import_public_names():
         assert path.parent.name != "atlas" or len(text.splitlines()) <= 70, path.name
 
 
+def test_numbers_of_the_atlas_are_printed_by_its_scripts():
+    rows = (ROOT / "docs" / "gallery" / "atlas" / "GALLERY_HEADER.rst").read_text().splitlines()
+    for script in sorted((ROOT / "docs" / "auto_gallery" / "atlas").glob("plot_*.rst")) or pytest.skip("run make docs"):
+        own = [row for row in rows if f"/{script.stem}>" in row]
+        assert own, script.stem
+        assert set(re.findall(r"\d+\.\d+", " ".join(own))) <= set(re.findall(r"\d+\.\d+", script.read_text())), own
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_have_the_options_shown(page):
     names = {script: command for command, script in SCRIPTS.items()}
@@ -87,13 +95,8 @@ def test_commands_have_the_options_shown(page):
                 whole_parser().parse_args(command)
 
 
-GUIDE = [
-    *sorted((ROOT / "docs" / "guide").glob("*.md")),
-    *(
-        ROOT / "docs" / f"{page}.md"
-        for page in ("best", "classes", "deeper", "dynamics", "galu", "gram_formulas", "localization", "pathways")
-    ),
-]
+OTHERS = ("best", "classes", "deeper", "dynamics", "galu", "gram_formulas", "localization", "pathways")
+GUIDE = [*sorted((ROOT / "docs" / "guide").glob("*.md")), *(ROOT / "docs" / f"{page}.md" for page in OTHERS)]
 FENCES = re.compile(r"^```(python|bash|text)\n(.*?)^```$", flags=re.S | re.M)
 NUMBER = re.compile(r"\d+(?:\.(\d+))?(?:e([-+]\d+))?")
 #: Relative accuracy of certified optima, which may show more digits.

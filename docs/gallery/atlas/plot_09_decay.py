@@ -50,10 +50,11 @@ for multiple in multiples:
         train(TorchNetwork(module, d), X, Y.argmax(1), config, every=6000)
         weights[name] = module.weight.detach().numpy()
     least = {norm: max(loss_and_bound(W, norm, bounds[norm])[1] for W in weights.values()) for norm in norms}
+    print(f"bounds {multiple} times the optimum, least losses", {norm: round(float(least[norm]), 4) for norm in norms})
     for name, W in weights.items():
         sizes = {norm: norms[norm].value(W) / bounds[norm] for norm in norms} | {methods[name][1]: 1.0}
         ratios[name].append([loss_and_bound(W / sizes[norm], norm, 1)[0] / least[norm] for norm in norms])
-        print(multiple, name, dict(zip(norms, np.round(ratios[name][-1], 4).tolist(), strict=True)))
+        print(name, dict(zip(norms, np.round(ratios[name][-1], 4).tolist(), strict=True)))
 
 # %%
 # The loss as a multiple of the certified bound of all losses.
