@@ -81,7 +81,7 @@ def test_index_page_has_no_links_to_files(built, monkeypatch):
     monkeypatch.setenv("REPOSITORY", "https://example.org/us/it/")
     runpy.run_path(str(ROOT / "setup.py"))
     assert "(https://example.org/us/it/blob/HEAD/docs/errata.md)" in given["long_description"]
-    assert "(https://example.org/us/it/raw/HEAD/docs/figures/index/decision_regions.png)" in given["long_description"]
+    assert "(https://example.org/us/it/raw/HEAD/docs/figures/index/descents.png)" in given["long_description"]
     assert given["project_urls"]["Source"] == "https://example.org/us/it"
 
 

@@ -60,11 +60,11 @@ for name in norms:
 
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 4, figsize=(11, 2.8), sharey=True)
-for ax, name in zip(axes, norms, strict=True):
+figure, axes = plt.subplots(2, 2, figsize=(8, 5.6), sharex=True, sharey=True, layout="constrained")
+for ax, name in zip(axes.flat, norms, strict=True):
     for other in norms:
-        ax.loglog(marks, ratios[name][other], lw=3 if other == name else 1, label=f"norm of {other}")
-    ax.set(title=name, xlabel="steps", ylim=(0.97, 3))
-axes[0].set_ylabel("times the optimum")
-axes[0].legend(fontsize=7)
+        ax.semilogx(marks, ratios[name][other], lw=3.5 if other == name else 1.2, label=f"norm of {other}")
+    ax.set(title=name, ylim=(1, 2.5), xlabel="steps")
+axes[0, 0].legend()
+figure.supylabel("norm over margin ÷ certified optimum")
 plt.show()
