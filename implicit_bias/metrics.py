@@ -75,7 +75,7 @@ def expected_inconsistency(error_a: float, error_b: float) -> float:
 
 
 def normalised_margin(problem: MarginProblem, W: Any) -> float:
-    """Return min_i y_i (ΦW)_i / ‖W‖ for weights W (k, d) and the problem's norm.
+    """Return min_i y_i (ΦW)_i / ‖W‖ for the problem's norm and weights W (k, d), or (q, k/q, d) of q outputs.
 
     For a hard-margin problem with m_i = 1 and b = 0 it is at most 1/optimum, with equality at a solution.
     InputError is raised if ‖W‖ = 0.
@@ -88,7 +88,8 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     2.0
     """
     check_problem(problem)
-    W = without_exponent(as_floats(W, "weights", 2))[0]
+    W = without_exponent(as_floats(W, "weights", 3 if np.ndim(W) == 3 else 2))[0]
+    W = W.reshape(-1, W.shape[-1])
     size = problem.norm.value(W)
     if size == 0:
         raise InputError("these weights have norm 0 and no normalised margin; give other weights")

@@ -109,7 +109,6 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _function(name: str) -> Any:
-    """Return a function of BLAS or LAPACK from SciPy's interface for Cython."""
     found = LowLevelCallable.from_cython(cython_lapack if "potrf" in name else cython_blas, name)
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))

@@ -154,12 +154,10 @@ class InteractionClassifier(MarginClassifier):
 
 
 def _sizes(solution: Solution, gates: SubsetGates) -> Array:
-    """Return ‖ζ_h‖₂ of each unit, shape (H,)."""
     return np.asarray(length(solution.weights.reshape(gates.units, -1), axis=1))
 
 
 def _subsets(gates: SubsetGates) -> list[tuple[int, ...]]:
-    """Return the columns of each unit, without the constant."""
     last = gates.n_features_in_ - 1
     return [tuple(sorted(column for column in columns if column < last)) for columns in gates.subsets_.tolist()]
 
@@ -216,7 +214,6 @@ def _some(X: Array, most: int) -> np.ndarray:
 
 
 def _joined(gates: SubsetGates, kept: np.ndarray, new: SubsetGates, entering: np.ndarray) -> SubsetGates:
-    """Return the fitted gates of some units of both."""
     d = gates.directions_.shape[1]
     width = max(gates.subsets_.shape[1], new.subsets_.shape[1])
     parts = []

@@ -156,7 +156,6 @@ class SubsetFeatures(Features):
 
     @cached_property
     def _unit_lengths(self) -> Array:
-        """Length of the inputs of each unit, shape (n, H)."""
         return np.asarray(lengths(self.X, self.subsets))
 
     def block_lengths(self) -> Array:
@@ -190,7 +189,6 @@ class SubsetFeatures(Features):
         return PatternBlocks(sp.eye_array(self.k, format="csr"), self._sparse())
 
     def _sparse(self) -> sp.csr_array:
-        """Return Φ as a sparse matrix (n, k·r)."""
         columns = (np.arange(len(self.subsets)) * self.count + self.contexts)[:, :, None] * self.d + np.arange(self.d)
         values, ends = self.X[:, self.subsets], np.arange(self.n + 1) * self.subsets.size
         return sp.csr_array((values.ravel(), columns.ravel(), ends), shape=(self.n, self.k * self.d))
@@ -201,7 +199,6 @@ class SubsetFeatures(Features):
 
 
 def _as_array(values: Any) -> np.ndarray:
-    """Return an array, empty if the values are none."""
     try:
         return np.asarray(values)
     except CONVERSION_ERRORS:

@@ -67,14 +67,14 @@ class HiddenLayer(NamedTuple):
 
 def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     """Return the single hidden layer of a module on `inputs` inputs; InputError for a form other than `HiddenLayer`."""
-    module = copy.deepcopy(module).cpu().double().eval()
+    module = copy.deepcopy(module).cpu().double().eval().requires_grad_(True)
+    remedy = "use svm_of_optimiser with FunctionGates for frozen gates, stationarity for others"
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
     rng = np.random.default_rng(0)
     X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(8, inputs))]))
     outputs, found = activations_of(module, X)
     if len(found) != 1:
         text = f"the module calls relu or leaky_relu {len(found)} times"
-        remedy = "use svm_of_optimiser with FunctionGates for frozen gates, stationarity for others"
         raise InputError(f"{text}, but only a single hidden layer has a margin problem of its gates; {remedy}")
     values, results, slope = found[0]
     outputs = outputs.reshape(len(X), -1)
@@ -83,7 +83,6 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     shared = not (_is_parameter(module, weights) and _is_parameter(module, readout))
     if shared or not torch.allclose(X @ weights.T + values[0], values):
         text = "the module's hidden layer is not W x + b with one row of W and one readout weight per unit"
-        remedy = "use stationarity(network, X, y) instead"
         raise InputError(f"{text}, as in Linear, ReLU, Linear; its limit has another norm; {remedy}")
     linear = results.detach() @ readout.T
     if not torch.allclose(linear - linear[0], (outputs - outputs[0]).detach()):

@@ -24,6 +24,8 @@ OPTIMISERS = {
     "muon": ("spectral", "l2"),
     "muon-sign": ("spectral", "l_inf"),
 }
+#: Names of other optimisers whose steps without averages of second moments are steepest in the same norms.
+SYNONYMS = {"signsgd": "sign", "signum": "sign", "lion": "sign", "shampoo": "muon", "soap": "muon"}
 
 
 def fitted_gates(X: Any, gates: Any, grouped: bool) -> Gates:
@@ -228,13 +230,14 @@ def interpolation(features: Any, targets: Any, norm: Norm | None = None, toleran
 def layers_of(optimiser: str | tuple[str, str]) -> tuple[str, str]:
     """Return the names of the norms of the input layer and of the output layer in which an optimiser descends.
 
-    `optimiser` is a name in `OPTIMISERS`, or these two names themselves.
+    `optimiser` is a name in `OPTIMISERS` or `SYNONYMS`, or these two names themselves.
 
     >>> layers_of("muon"), layers_of(("rows", "l2"))
     (('spectral', 'l2'), ('rows', 'l2'))
     """
     if isinstance(optimiser, str):
-        return OPTIMISERS[one_of(optimiser, OPTIMISERS, "optimiser")]
+        name = one_of(optimiser, (*OPTIMISERS, *SYNONYMS), "optimiser")
+        return OPTIMISERS[SYNONYMS.get(name, name)]
     if isinstance(optimiser, tuple) and len(optimiser) == 2:
         return one_of(optimiser[0], INPUT_LAYERS, "input_layer"), one_of(optimiser[1], OUTPUT_LAYERS, "output_layer")
     raise InputError(f"optimiser must be a name or the norms of two layers, not {shown(optimiser)}")
@@ -265,12 +268,17 @@ def svm_of_optimiser(
     Gradient flow is steepest in (‖v‖² + ‖U‖²)^½, with the same norm of ζ. Rates fall to 0. With ε > 0, Adam ends as
     gradient descent. Fixed gates are smooth in the weights; no theorem covers minibatches, or gates that are learned.
 
+    "signsgd" and "signum" are "sign", and so is "lion", whose steps are signs of another mean gradient. "shampoo"
+    without accumulation is steepest in the spectral norm (Bernstein & Newhouse, arXiv 2409.20325), and so is "soap":
+    in Shampoo's basis the gradient is diagonal, and Adam without averages takes its signs. Both are "muon" if v is a
+    matrix (1, H). No theorem covers their averages, nor Lion.
+
     Parameters
     ----------
     X, y, gates, C
         As in `svm_gln`. Row h of U contains the weights of all gates of unit h, as `gates.groups` says.
     optimiser : str or pair of str
-        A name in the table, or the norms of U and v, such as ("rows", "l_inf"); see `TwoLayerNorm`.
+        A name above, or the norms of U and v, such as ("rows", "l_inf"); see `TwoLayerNorm`.
     multiplicities : int or array of int, shape (H,)
         Number of units that share the gates of unit h.
 

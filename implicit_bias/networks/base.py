@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -18,10 +19,12 @@ from implicit_bias.gates import Gates
 
 #: Number of contexts above which selecting each sample's rows of weights is cheaper than products with all rows.
 GATHER_FROM = 16
+#: Number of samples at which a network is compared with its layer.
+CHECKED = 1000
 
 
 class OneLayer(NamedTuple):
-    """Weights of f(x) = A V(x) + b, V_h(x) = Σ_m g_mh(x) ⟨w_mh, x⟩: gated linear units of one layer.
+    """Weights of f(x) = A V(x) + b, V_h(x) = Σ_m g_mh(x) ⟨w_mh, x⟩: gated linear units of one layer, detached.
 
     If the context c(x) of a unit chooses one of its M weights, g_m(x) = 1(c(x) = m). Training then multiplies these
     weights by an orthogonal Q with a constant first row: w′_m = Σ_c Q_mc w_c and g′_m(x) = Q_{m, c(x)} have the same V,
@@ -33,11 +36,11 @@ class OneLayer(NamedTuple):
     #: A, shape (q, H); None if f is the only unit.
     readout: Tensor | None
     #: b, shape (q,); None without a bias.
-    bias: Tensor | None
+    bias: Tensor | None = None
     #: M.
-    parts: int
+    parts: int = 1
     #: True if a unit's context chooses one of its parts; otherwise contexts are gate values.
-    chosen: bool
+    chosen: bool = False
 
     @property
     def has_formulas(self) -> bool:
@@ -62,7 +65,8 @@ class GatedNetwork(nn.Module, ABC):
     The last input is the constant 1. A subclass defines `forward` and `degree`; it can then be trained and driven to
     its limit. `gates` and `effective_weights` add its margin problem, `config` and `from_config` its file.
     `contexts(X)` returns the values or contexts of fixed gates, so that a training loop computes them only once; None
-    if training changes the gates. `TorchNetwork` wraps a torch module instead.
+    if training changes the gates. `TorchNetwork` wraps a torch module instead. Limits of other optimisers than gradient
+    descent need one hidden layer: two parameters, w (H, d) and a readout with an entry per output and unit.
 
     Parameters
     ----------
@@ -87,16 +91,9 @@ class GatedNetwork(nn.Module, ABC):
     [4.0]
     """
 
-    _gated_linear = False
-
     def __init__(self, inputs: int, outputs: int = 1) -> None:
         super().__init__()
         self.inputs, self.outputs = as_count(inputs, "inputs"), as_count(outputs, "outputs")
-
-    def __init_subclass__(cls, gated_linear: bool = False) -> None:
-        """Declare that `one_layer` describes the class; derived classes must declare it again."""
-        super().__init_subclass__()
-        cls._gated_linear = gated_linear
 
     def __call__(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         """Return the outputs of `forward`; raise InputError unless X is (n, d) and contexts have n rows."""
@@ -200,9 +197,27 @@ class GatedNetwork(nn.Module, ABC):
         """Return a list of weights for each of `parts`, the first multiplying the inputs; [] if no input may rotate."""
         return []
 
-    def one_layer(self) -> OneLayer | None:
-        """Return the detached weights if this is one layer of gated linear units, for explicit gradients; else None."""
-        return None
+    @torch.no_grad()
+    def one_layer(self, X: Array) -> OneLayer | None:
+        """Return the weights if, at X (n, d), this is one layer of gated linear units and a readout; else None.
+
+        Its two parameters must be w (H, d) and A with q·H entries, and its contexts gate values (n, H), or None for the
+        gates of relu. Outputs are compared at random weights.
+        """
+        weights, X = [parameter.detach() for parameter in self.parameters()], X[:CHECKED]
+        if len(weights) != 2 or not all(weight.is_contiguous() for weight in weights):
+            return None
+        (hidden, readout), q, random = weights, self.outputs, torch.Generator().manual_seed(0)
+        twin, H = copy.deepcopy(self).cpu().double(), len(hidden)
+        inputs, contexts = twin.tensors(X)
+        seen = contexts is None or contexts.shape == (len(X), H)
+        if hidden.shape != (H, self.inputs) or readout.numel() != q * H or not seen:
+            return None
+        w, A = (parameter.data.normal_(generator=random) for parameter in twin.parameters())
+        V = inputs @ w.T
+        f = (V * (V > 0 if contexts is None else contexts)) @ A.view(q, H).T
+        same = (twin.outputs_of(inputs, contexts).view(len(X), q) - f).abs().max() <= 1e-9 * f.abs().max()
+        return OneLayer(hidden, readout.view(q, H)) if same else None
 
     def layer_shapes(self) -> list[tuple[int, int]]:
         """Return (units, contexts per unit) of each gated layer; empty by default."""

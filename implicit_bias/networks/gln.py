@@ -65,7 +65,7 @@ def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:
     weight.uniform_(-bound, bound, generator=generator)
 
 
-class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
+class GatedLinearNetwork(FixedGatesNetwork):
     """A GLN: each hidden unit h of a layer multiplies its inputs with the weights of its context c_h(x).
 
         a_h^{(l)} = ⟨w^{(l)}_{h, c_h(x)}, a^{(l−1)}⟩,  a^{(0)} = x,   f(x) = W^{(out)} a^{(L)} + b
@@ -211,8 +211,8 @@ class GatedLinearNetwork(FixedGatesNetwork, gated_linear=True):
     def input_layers(self) -> list[Any]:
         return [self.hidden_weights]
 
-    def one_layer(self) -> OneLayer | None:
-        if not self._gated_linear or len(self.shape) > 1:
+    def one_layer(self, X: Array) -> OneLayer | None:
+        if type(self).forward is not GatedLinearNetwork.forward or len(self.shape) > 1:
             return None
         readout, bias = (None, None) if self.readout is None else (self.readout.weight, self.readout.bias)
         weights = [None if weight is None else weight.detach() for weight in (readout, bias)]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, check_size, dimensions
 from implicit_bias.gates import ConstantGate, Gates, ReLUGates
-from implicit_bias.networks.base import GatedNetwork, OneLayer, to_array
+from implicit_bias.networks.base import GatedNetwork, to_array
 
 Tensors = Sequence[Tensor]
 
@@ -41,7 +41,6 @@ class LayeredNetwork(GatedNetwork):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:
-        """Return filters, weights of the fixed gates that are not trained, of each hidden layer; none by default."""
         return []
 
     def filters(self) -> list[Tensor]:
@@ -73,7 +72,6 @@ class LayeredNetwork(GatedNetwork):
         return self._gates_of([*self.filters(), *self.layers][0])
 
     def _gates_of(self, weights: Tensor) -> Gates:
-        """Return the gates of the hidden layer, given the weights (k, d) that define them."""
         return ReLUGates(to_array(weights))
 
     def effective_weights(self) -> Array:
@@ -81,12 +79,6 @@ class LayeredNetwork(GatedNetwork):
         hidden = to_array(self.layers[0] if self.hidden_is_trained else self.filters()[0])
         weights: Array = to_array(self.layers[-1])[:, :, None] * hidden
         return weights[0] if self.outputs == 1 else weights
-
-    def one_layer(self) -> OneLayer | None:
-        if not self._gated_linear or len(self.units) > 1:
-            return None
-        hidden, readout = (weight.detach() for weight in self.layers)
-        return OneLayer(hidden, readout, None, parts=1, chosen=False)
 
     def layer_shapes(self) -> list[tuple[int, int]]:
         return [(units, 1) for units in self.units]
@@ -103,7 +95,7 @@ class LayeredNetwork(GatedNetwork):
         return cls(**config, seed=0)
 
 
-class ReLUNetwork(LayeredNetwork, gated_linear=True):
+class ReLUNetwork(LayeredNetwork):
     """A ReLU network without biases, f(x) = W^{(L+1)} relu(W^{(L)} … relu(W^{(1)} x)); GD-ReLU has one hidden layer.
 
     Parameters
@@ -146,7 +138,7 @@ class ReLUNetwork(LayeredNetwork, gated_linear=True):
         return frozen
 
 
-class FrozenReLUNetwork(LayeredNetwork, gated_linear=True):
+class FrozenReLUNetwork(LayeredNetwork):
     """A ReLU network with frozen gates: a_h = 1(⟨u_h, z⟩ ≥ 0) ⟨w_h, a⟩, z the activations of the frozen copy u.
 
     With one hidden layer f(x) = Σ_h w^{(2)}_h 1(⟨u_h, x⟩ ≥ 0) ⟨w^{(1)}_h, x⟩. Usually made by `ReLUNetwork.freeze()`;

@@ -106,6 +106,7 @@ class MarginFunction(Objective):
         self.degree = network.degree
         self.network = network
         self.inputs, self.contexts = network.tensors(X)
+        self.layers = [one.one_layer(X) for one in network.parts]
         self.has_kinks = self.contexts is None
         self.outputs = network.outputs
         self.y = torch.as_tensor(y) if self.outputs == 1 else torch.as_tensor(y).long()

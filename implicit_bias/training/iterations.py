@@ -127,9 +127,8 @@ class LossScaled(Descent):
 
         `SpanFunction` and `WeightFunction` need one hidden layer with a readout and equally many parts per unit.
         """
-        each = function.network.parts
-        layers = [layer for one in each if (layer := one.one_layer()) and layer.has_formulas]
-        one_layer = len(layers) == len(each) and len({layer.parts for layer in layers}) == 1
+        layers = [layer for layer in function.layers if layer and layer.has_formulas]
+        one_layer = len(layers) == len(function.layers) and len({layer.parts for layer in layers}) == 1
         if self.preconditioned and (function.has_kinks or not one_layer):
             kind = "one hidden layer, a readout, fixed gates and at most 16 contexts per unit"
             raise InputError(f"preconditioned=True takes networks with {kind}; use False")

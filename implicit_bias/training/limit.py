@@ -34,7 +34,8 @@ def descend_to_limit(
 
     For one output the margins are q_i = y_i f_w(x_i). For several they are q_ic = f_{y_i}(x_i) − f_c(x_i) for all
     c ≠ y_i: for large margins the cross-entropy Σ_i log(1 + Σ_c e^{−q_ic}) of the softmax nears Σ_{i,c} e^{−q_ic}.
-    Compare the normalised margin with `svm_classes` then; Theorem 3.1 is about one output.
+    Compare the normalised margin with `svm_classes` then; Theorem 3.1 is about one output. Training by a loss with a
+    finite minimiser, such as the squared loss or label smoothing, has no such limit.
 
     The readout bias of a GLN is set to 0 and not trained, because f is not homogeneous in it and the theorem excludes
     it; the constant input gives each unit its own bias. The inputs are rotated into their span, which does not change

@@ -51,7 +51,7 @@ class LayerFunction(Objective):
         self.has_kinks, self.count, self.outputs = function.has_kinks, function.count, function.outputs
         self.rest = function.rest
         self.X, self.y = function.inputs.numpy(), function.y.numpy()
-        layer = function.network.parts[0].one_layer()
+        layer = function.layers[0]
         assert layer is not None
         self.turn, self.constant = layer.turn(), int(layer.chosen)
         #: The gates g (M, H, n); None if they are learned.

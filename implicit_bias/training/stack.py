@@ -53,7 +53,6 @@ class Stack(Stepper):
         return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(total, weights)])
 
     def _outputs(self, X: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        """Return the outputs (R, b, q) at layers of weights (R, out, in) for inputs (b, d) or (R, b, d)."""
         outputs: Tensor = self.first.activations(weights, self.filters, X) @ weights[-1].mT
         return outputs
 

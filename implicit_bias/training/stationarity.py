@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, as_signs, check_size, one_of
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, one_of
 from implicit_bias._utils.scaling import length
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
+from implicit_bias.training.targets import as_aims
 
 #: Samples whose gradients are taken at once.
 CHUNK = 64
@@ -26,21 +27,21 @@ ALIKE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Stationarity:
-    """Distance of a network from ŵ = Σ_i λ_i y_i ∇f_ŵ(x_i), λ ≥ 0 on the supporting samples.
+    """Distance of a network from ŵ = Σ_i λ_i ∇q_i(ŵ), λ ≥ 0 on the supporting samples.
 
     Attributes
     ----------
     residual : float
-        min_λ ‖ŵ − Σ_i λ_i y_i ∇f_ŵ(x_i)‖, from 0 (stationary) to 1.
-    dual : array, shape (n,)
-        The minimising λ, 0 away from the support.
+        min_λ ‖ŵ − Σ_i λ_i ∇q_i(ŵ)‖, q_i = y_i f_ŵ(x_i), from 0 (stationary) to 1.
+    dual : array, shape (n,), or (n(K − 1),) for K > 1 outputs
+        The minimising λ, 0 away from the support, in the order of `svm_classes`.
     support : int
         Number of samples in S, whose λ_i may be positive.
     margin : float
-        min_i y_i f_ŵ(x_i), the normalised margin.
+        min_i q_i, the normalised margin.
     degree : float
         L, the lowest of the `degrees`.
-    degrees : array, shape (n,)
+    degrees : array, shape of `dual`
         ν_i of each sample's context, f_{cw}(x_i) = c^{ν_i} f_w(x_i).
 
     Examples
@@ -79,16 +80,20 @@ def stationarity(
         conditions follow from the proof, and are weaker than the others: if every sample has its own context, nearly
         all networks satisfy them.
 
+    For K > 1 outputs the samples of these conditions are the pairs of a sample and another class c, with the margins
+    q_ic = f_{y_i}(x_i) − f_c(x_i): the KKT conditions of `svm_classes`, of which the theorem does not speak.
+
     If a supporting sample lies on a kink of a ReLU unit with learned gates, ∇f is the element of Clarke's
     subdifferential that torch computes, and the residual is only an upper bound.
 
     Parameters
     ----------
     network : torch module, homogeneous in its trainable parameters; the degree may depend on the sample
-        Any module with outputs (n,) for inputs (n, d), not only networks of this package. It does not change; the
-        computation is in float64. The readout bias of a GLN is not part of w and must be 0.
+        Any module with outputs (n,) or (n, K) for inputs (n, d), not only networks of this package. It does not change;
+        the computation is in float64. The readout bias of a GLN is not part of w and must be 0.
     X : array, shape (n, d)
-    y : array of −1 and +1, shape (n,)
+    y : array, shape (n,)
+        Labels −1 and +1; for K > 1 outputs, classes 0 … K−1.
     tolerance : float
         S contains the samples whose margin exceeds the least one by at most this share.
     support : 'tight', 'lowest' or array of whole numbers, shape (n,)
@@ -115,13 +120,21 @@ def stationarity(
     if not isinstance(network, nn.Module):
         raise InputError(f"stationarity takes a torch module, not {type(network).__name__}")
     X = as_floats(X, "X", 2)
-    signs = as_signs(y, len(X))
     as_positive(tolerance, "tolerance")
     if isinstance(support, str):
         one_of(support, ("tight", "lowest"), "support")
     elif len(support := as_floats(support, "support, the contexts,", 1)) != len(X):
         raise InputError(f"support has {len(support)} contexts for {len(X)} samples; use 'tight', 'lowest' or one each")
     unit = copy.deepcopy(network).cpu().double().eval()
+    K = _outputs(unit, X).shape[1]
+    aims = as_aims(y, len(X), K, "logistic")
+    signs = aims[:, None]
+    if K > 1:
+        # Each row is the pair of a sample and another class.
+        own = np.eye(K)[aims.astype(int)]
+        signs = (own[:, None] - np.eye(K))[own == 0]
+        X = np.repeat(X, K - 1, axis=0)
+        support = support if isinstance(support, str) else np.repeat(support, K - 1)
     parameters = homogeneous_parameters(unit)
     # Weights are divided by the largest, then by their norm, so that no square overflows or underflows.
     for order in (np.inf, 2.0):
@@ -132,10 +145,10 @@ def stationarity(
         for parameter in parameters:
             parameter.data = parameter.data / norm
     with one_thread():
-        q = signs * _outputs(unit, X).detach().numpy()
+        q = _margins(unit, X, signs).detach().numpy()
         if not q.min() > 0:
             raise InputError(f"the network does not separate the samples (normalised margin {q.min():.2g}); train more")
-        degrees = _degrees(unit, X, q, parameters)
+        degrees = _degrees(unit, X, signs, q, parameters)
         chosen = np.flatnonzero(_least(q, degrees, support) <= 1 + tolerance)
         A = _gradients(unit, X[chosen], signs[chosen], parameters)
         u = torch.cat([p.detach().flatten() for p in parameters]).numpy()
@@ -156,18 +169,22 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"the network does not take inputs of shape {X.shape} ({reason}); change X") from None
-    if not isinstance(outputs, Tensor) or outputs.numel() != len(X):
+    if not isinstance(outputs, Tensor) or len(X) not in (*outputs.shape[:1], outputs.numel()):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise InputError(f"the network must give outputs of shape ({len(X)},), not {shape}")
+        raise InputError(f"the network must give outputs of shape ({len(X)},) or ({len(X)}, K), not {shape}")
     check_differentiable(outputs)
-    return outputs.flatten()
+    return outputs.reshape(len(X), -1)
+
+
+def _margins(network: nn.Module, X: Array, signs: Array) -> Tensor:
+    return (torch.as_tensor(signs) * _outputs(network, X)).sum(1)
 
 
 def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Parameter]) -> Array:
     check_size(len(X) * sum(p.numel() for p in parameters), "the samples' gradients")
     rows = []
     for first in range(0, len(X), CHUNK):
-        margins = torch.as_tensor(signs[first : first + CHUNK]) * _outputs(network, X[first : first + CHUNK])
+        margins = _margins(network, X[first : first + CHUNK], signs[first : first + CHUNK])
         each = torch.eye(len(margins), dtype=torch.float64)
         gradients = torch.autograd.grad(margins, parameters, each, is_grads_batched=True, allow_unused=True)
         pairs = zip(gradients, parameters, strict=True)
@@ -176,14 +193,14 @@ def _gradients(network: nn.Module, X: Array, signs: Array, parameters: list[Para
     return np.vstack(rows)
 
 
-def _degrees(network: nn.Module, X: Array, margins: Array, parameters: list[Parameter]) -> Array:
-    """Return the ν_i (n,) with f_{2w} = 2^{ν_i} f_w and f_{4w} = 4^{ν_i} f_w, given y_i f_w(x_i) > 0."""
+def _degrees(network: nn.Module, X: Array, signs: Array, margins: Array, parameters: list[Parameter]) -> Array:
+    """Return the ν_i with q_i(2w) = 2^{ν_i} q_i(w) and q_i(4w) = 4^{ν_i} q_i(w), given margins q_i(w) > 0."""
     sizes = []
     # Powers of 2, so that the weights are restored exactly.
     for factor in (2, 4):
         for parameter in parameters:
             parameter.data = factor * parameter.data
-        sizes.append(np.abs(_outputs(network, X).detach().numpy()))
+        sizes.append(np.abs(_margins(network, X, signs).detach().numpy()))
         for parameter in parameters:
             parameter.data = parameter.data / factor
     twice, fourfold = sizes

@@ -81,7 +81,8 @@ class SteepestDescent(LayeredDescent):
     Parameters
     ----------
     optimiser : str or pair of str
-        As for `svm_of_optimiser`: "gd", "sign", "adam", "muon", "muon-sign", or the norms of U and v.
+        As for `svm_of_optimiser`: "gd", "sign", "adam", "muon", "muon-sign", a synonym of one of these, whose steps it
+        then takes, or the norms of U and v.
     step : float
         The factor s of η.
     decay : float
@@ -262,11 +263,11 @@ class TwoLayerMargins(LayerMargins):
 
     def __init__(self, function: MarginFunction, config: LayeredDescent) -> None:
         super().__init__(function)
-        layer = function.network.one_layer()
+        layer = function.layers[0]
         if layer is None or not layer.has_formulas or len(function.parameters) != 2 or function.outputs > 1:
-            text = f"{type(config).__name__} takes networks with one hidden layer, which their one_layer() returns"
-            kind = "one output and at most 16 contexts per unit, or linear ones with several outputs"
-            raise InputError(f"{text}, and a readout, both trained, {kind}; use LossScaled for others")
+            kind = "gated linear units (or relu) and a readout, one output and at most 16 contexts per unit"
+            text = f"{type(config).__name__} takes networks with two trained parameters, weights (H, d) of {kind}"
+            raise InputError(f"{text}; or one linear layer with several outputs; use LossScaled for others")
         hidden, readout = function.start.split([p.numel() for p in function.parameters])
         self.units, self.gates_per_unit = len(readout), layer.parts
         self.start = hidden.view(self.units, -1) * self.root, readout[:, None] * self.root
@@ -454,7 +455,6 @@ class ProjectedIteration(LayeredIteration):
         return False
 
     def _softmin(self, q: Tensor) -> tuple[float, Tensor]:
-        """Return F_R and softmax(−R^L q) for margins q."""
         least = q.min()
         shares = torch.exp(-self.sharpness * (q - least))
         total = shares.sum()

@@ -1,6 +1,7 @@
 """Steppers of a network: on its weights by any optimiser, or in the span of its features."""
 
 import copy
+import math
 
 import numpy as np
 import torch
@@ -58,9 +59,9 @@ class WeightUpdates(MarginStepper):
         if not all(weight.is_contiguous() for weight in self.weights):
             raise InputError("Muon takes contiguous weights; call module.to(memory_format=torch.contiguous_format)")
         rows = [weight.detach().view(len(weight) if weight.ndim > 1 else 1, -1) for weight in self.weights]
-        layer = self.network.one_layer()
-        if layer is not None and rows[0].shape == layer.hidden.shape:
-            rows[0] = rows[0].view(-1, layer.parts * layer.hidden.shape[1])
+        shapes = self.network.layer_shapes()
+        if len(shapes) == 1 and len(rows[0]) == math.prod(shapes[0]):
+            rows[0] = rows[0].view(shapes[0][0], -1)
         return rows
 
     @torch.no_grad()
@@ -109,9 +110,7 @@ class SpanUpdates(MarginStepper):
         self.y = torch.as_tensor(signs, device=inputs.device)
         self.alpha, self.velocity = torch.zeros_like(self.y), torch.zeros_like(self.y)
         self.first_square = network.norm() ** 2
-        layer = network.one_layer()
-        assert layer is not None
-        self.weights = layer.hidden
+        self.weights = network.first_parameter().detach()
         self.start = self.weights.clone()
 
     def step(self, batch: Tensor, rate: float) -> None:
@@ -142,7 +141,7 @@ def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimi
     """Return the cheapest stepper of `network` on X (n, d); all make the same steps up to rounding."""
     X = as_floats(X, "X", 2)
     aims = as_aims(y, len(X), network.outputs, config.loss)
-    layer, explicit = network.one_layer(), config.plain_momentum() is not None and are_signs(aims)
+    layer, explicit = network.one_layer(X), config.plain_momentum() is not None and are_signs(aims)
     if layer is None or not explicit or _reads_weights(config.loss, network, aims):
         return WeightUpdates(network, X, aims, config)
     if layer.readout is None and len(X) <= min(SPAN_UP_TO, layer.hidden.numel()):

@@ -117,7 +117,7 @@ def _descend(draw: Draw) -> None:
         nn.init.zeros_(parameter)
     # Plain descent may diverge, and the squares of inputs overflow, which is said.
     plain, kinks = isinstance(config, PlainDescent), net.contexts(np.zeros((1, net.inputs))) is None
-    layer = net.one_layer()
+    layer = net.one_layer(np.random.default_rng(0).normal(size=(9, net.inputs)))
     steered = not plain and metric and (kinks or layer is None or not layer.has_formulas)
     must = lambda c: zero or steered or _not_signs(c)  # noqa: E731
     may = lambda c: plain or not in_range(*np.array([1e180, 1e-180], np.longdouble) * np.abs(c.X).max())  # noqa: E731

@@ -41,9 +41,11 @@ def test_an_optimiser_is_the_norms_of_its_layers(optimiser, tmp_path):
     assert (alone == pytest.approx(found.objective, rel=1e-5)) == (optimiser in ("gd", "muon"))
 
 
-def test_gradient_descent_solves_svm_gln():
+def test_names_of_one_problem():
     known = solve(svm_gln(X, Y, GATES)).objective
     assert solve(problem_of(X, Y, GATES, "gd")).objective == pytest.approx(known, rel=2e-6)
+    for name, other in zip(("lion", "signum", "signsgd", "shampoo", "soap"), ["sign"] * 3 + ["muon"] * 2, strict=True):
+        assert repr(problem_of(X, Y, GATES, name).norm) == repr(problem_of(X, Y, GATES, other).norm)
 
 
 test_other_optimisers_are_refused = refusals(

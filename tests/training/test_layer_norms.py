@@ -33,3 +33,11 @@ def test_directions_are_steepest_and_projections_nearest(name, matrix):
     inside = tensor / (2 * norm.value(tensor))
     torch.testing.assert_close(norm.nearest(inside), inside)
     assert not norm.steepest(torch.zeros(3, 5)).any()
+
+
+def test_shampoo_and_soap_without_averages_take_the_steps_of_muon():
+    """L^{−1/4} G R^{−1/4} = L^{−1/2} G, and signs of UᵀGV in the eigenbases of L = GGᵀ and R = GᵀG, up to its zeros."""
+    (squares, U), V = np.linalg.eigh(G @ G.T), np.linalg.eigh(G.T @ G)[1]
+    polar, rotated = BY_NAME["spectral"].steepest(torch.as_tensor(G)), (U.T @ G @ V).round(12)
+    np.testing.assert_allclose(polar, (U / squares**0.5) @ U.T @ G, atol=1e-12)
+    np.testing.assert_allclose(polar, U @ np.sign(rotated) @ V.T, atol=1e-12)

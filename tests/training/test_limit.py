@@ -500,7 +500,7 @@ test_bad_input = refusals(
     (lambda: descend_to_limit(glns(), X, LABELS[1:]), "a class from 0 to 2"),
     (lambda: descend_to_limit(GaLUNetwork(12, [4, 4], sharpness=1.0), X, Y), "not homogeneous of degree 3"),
     (lambda: stationarity("network", X, Y), "torch module"),
-    (lambda: stationarity(torch.nn.Linear(12, 2), X, Y), "outputs of shape"),
+    (lambda: stationarity(torch.nn.Linear(12, 2), X, Y), "a class from 0 to 1"),
     (lambda: stationarity(with_biases(), X, Y), "not homogeneous"),
     (lambda: stationarity(gln(), X, Y, tolerance=-1), "tolerance"),
 )

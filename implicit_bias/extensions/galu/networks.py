@@ -30,7 +30,7 @@ def gate_values(values: Tensor, sharpness: float | None) -> Tensor:
     return torch.sigmoid(min(sharpness, torch.finfo(values.dtype).max) * values)
 
 
-class GaLUNetwork(LayeredNetwork, gated_linear=True):
+class GaLUNetwork(LayeredNetwork):
     """Network of gated linear units: f(x) = B z^{(L)}, z^{(ℓ)} = g(U^{(ℓ)} z^{(ℓ−1)}) ∘ A^{(ℓ)} z^{(ℓ−1)}, z^{(0)} = x.
 
     Gates g(v) are hard, 1(v ≥ 0), or soft, σ(s·v). The layers A and the readout B are trained, the filters U are not.
@@ -160,7 +160,7 @@ class GaLUNetwork(LayeredNetwork, gated_linear=True):
         return super().config() | {"sharpness": self.sharpness}
 
 
-class GaLU0Network(GaLUNetwork, gated_linear=True):
+class GaLU0Network(GaLUNetwork):
     """GaLU network whose gates all read the input: z^{(ℓ)} = g(U^{(ℓ)} x) ∘ A^{(ℓ)} z^{(ℓ−1)}.
 
     No gate changes in training, so that the network is linear on gated features at any depth, with one gate for each

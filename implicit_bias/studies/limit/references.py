@@ -15,7 +15,7 @@ from implicit_bias.gates import ConstantGate, ReLUGates
 from implicit_bias.margin.formulations import svm_gln, svm_lc, svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.metrics import alignment, error, inconsistency, optimality_ratio
-from implicit_bias.networks import GatedNetwork, ReLUNetwork
+from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ReLUNetwork
 from implicit_bias.networks.base import to_array
 from implicit_bias.solvers import solve
 
@@ -53,7 +53,7 @@ def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
     """Return the reference of a network's current gates; None if these gates cannot separate the samples."""
     if is_deep(network):
         return _bounded(network, task)
-    if _has_contexts(network):
+    if isinstance(network, GatedLinearNetwork):
         return _certified(margin_problem(network, task.X_train, task.y_train), task)
     gates: ReLUGates = network.gates()
     return _behind(gates.directions_.tobytes(), task)
@@ -61,14 +61,9 @@ def reference(network: GatedNetwork, task: BinaryTask) -> Reference | None:
 
 def margin_problem(network: GatedNetwork, X: Array, y: Array) -> MarginProblem:
     """Return the margin problem of the current gates of a network with one gated layer."""
-    if not _has_contexts(network):
+    if not isinstance(network, GatedLinearNetwork):
         return svm_lc(X, y, network)
     return svm_shallow(X, y, ConstantGate()) if network.degree == 1 else svm_gln(X, y, network.gates())
-
-
-def _has_contexts(network: GatedNetwork) -> bool:
-    layer = network.one_layer()
-    return layer is not None and layer.chosen
 
 
 @lru_cache(maxsize=1)
