@@ -131,10 +131,10 @@ def solve(options: Namespace) -> Output:
     C = options.C if options.C != "auto" else _chosen_cost(samples, options, deadline)
     problems = _problems(samples, options, C)
     first, classes = next(iter(problems.values())), samples.classes
-    n, k, d = map(counted, first.features.shape, ("sample", "gate", "input"))
+    n, k = map(counted, first.features.shape[:2], ("sample", "gate"))
     each = f"class −1 is {classes[0]!r}, class +1 is {classes[1]!r}"
     several = f"{len(classes)} classes, each against the rest: {', '.join(map(repr, classes))}"
-    print(f"{n}, {d}, {k}, {first.norm!r}\n{each if len(classes) == 2 else several}")
+    print(f"{n}, {counted(samples.X.shape[1], 'input')}, {k}, {first.norm!r}\n{each if len(classes) == 2 else several}")
     model = _model(samples, problems, _solutions(problems, starts, deadline, options), options)
     document = _described(model, samples.sample_weight is not None)
     if any(one.status.inseparable for one in model.solutions):
