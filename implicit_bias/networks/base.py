@@ -204,19 +204,20 @@ class GatedNetwork(nn.Module, ABC):
         Its two parameters must be w (H, d) and A with q·H entries, and its contexts gate values (n, H), or None for the
         gates of relu. Outputs are compared at random weights.
         """
-        weights, X = [parameter.detach() for parameter in self.parameters()], X[:CHECKED]
+        weights, X = [p.detach() for p in self.parameters()], X[:CHECKED]
         if len(weights) != 2 or not all(weight.is_contiguous() for weight in weights):
             return None
         (hidden, readout), q, random = weights, self.outputs, torch.Generator().manual_seed(0)
-        twin, H = copy.deepcopy(self).cpu().double(), len(hidden)
+        twin, H = copy.deepcopy(self).cpu(), len(hidden)
         inputs, contexts = twin.tensors(X)
         seen = contexts is None or contexts.shape == (len(X), H)
         if hidden.shape != (H, self.inputs) or readout.numel() != q * H or not seen:
             return None
         w, A = (parameter.data.normal_(generator=random) for parameter in twin.parameters())
         V = inputs @ w.T
-        f = (V * (V > 0 if contexts is None else contexts)) @ A.view(q, H).T
-        same = (twin.outputs_of(inputs, contexts).view(len(X), q) - f).abs().max() <= 1e-9 * f.abs().max()
+        f = (V * (V > 0 if contexts is None else contexts.to(V.dtype))) @ A.view(q, H).T
+        error = (twin.outputs_of(inputs, contexts).view(len(X), q) - f).abs().max()
+        same = error <= torch.finfo(f.dtype).eps ** 0.5 * f.abs().max()
         return OneLayer(hidden, readout.view(q, H)) if same else None
 
     def layer_shapes(self) -> list[tuple[int, int]]:

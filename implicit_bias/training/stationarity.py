@@ -130,7 +130,6 @@ def stationarity(
     aims = as_aims(y, len(X), K, "logistic")
     signs = aims[:, None]
     if K > 1:
-        # Each row is the pair of a sample and another class.
         own = np.eye(K)[aims.astype(int)]
         signs = (own[:, None] - np.eye(K))[own == 0]
         X = np.repeat(X, K - 1, axis=0)
