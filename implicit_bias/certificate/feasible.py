@@ -192,6 +192,7 @@ def _eliminated(A: sp.csr_array, h: Array, more: Any, bits: int) -> dict[int, Ro
 
 
 def _exact_rows(A: sp.csr_array, h: Array) -> Iterator[Row]:
+    """Yield A_i x − h_i for each row i."""
     for (start, stop), right in zip(pairwise(A.indptr), h.tolist(), strict=True):
         values = zip(A.indices[start:stop].tolist(), A.data[start:stop].tolist(), strict=True)
         yield {j: Fraction(v) for j, v in values} | {RIGHT: -Fraction(right)}
@@ -243,6 +244,7 @@ def feasible_point(
 
 
 def _split(x: Array, shape: tuple[int, ...]) -> tuple[Array, float]:
+    """Return the weights (k, d) in x (N,), and b, 0 if x has none."""
     size = int(np.prod(shape))
     return x[:size].reshape(shape), float(x[size:].sum())
 
@@ -311,6 +313,7 @@ def _violated_margins(problem: MarginProblem, at: Point) -> dict[int, Condition]
 
 
 def _margin_rows(problem: MarginProblem, samples: np.ndarray) -> list[Row]:
+    """Return y_i(⟨w, φ(x_i)⟩ + b) − m_i for these samples."""
     m, size = np.broadcast_to(problem.required_margin, problem.features.n)[samples], problem.features.shape[1:]
     table = signed_rows(problem, samples, np.arange(np.prod(size)))
     return [

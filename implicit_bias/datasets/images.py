@@ -102,6 +102,7 @@ def _torchvision(folder: str) -> type:
 
 
 def _download(folder: str, top: Path, files: list[str]) -> None:
+    """Download an image set into a temporary folder in `top`, then move the `files`, by name, to `top/folder/raw`."""
     by_hand = f"put the four uncompressed IDX files into {top / folder / 'raw'} by hand, or give another data root"
     try:
         dataset = _torchvision(folder)

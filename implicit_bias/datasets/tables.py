@@ -503,6 +503,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
 
 
 def _consecutive(values: np.ndarray) -> bool:
+    """True if the values are consecutive whole numbers in any order."""
     return values.dtype.kind in "if" and not values.min() % 1 and np.ptp(np.sort(values) - np.arange(len(values))) == 0
 
 

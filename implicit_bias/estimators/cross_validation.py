@@ -183,6 +183,7 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
 
 
 def _warn(gaps: Array, tol: float, count: int) -> None:
+    """Warn of `gaps` (folds, values of C) above `tol`, and if all folds finished only `count` values."""
     inaccurate = int((gaps > tol).sum())
     if inaccurate:
         text = f"{inaccurate} of {gaps.size} fits in the folds have a gap above tol={tol:g}"

@@ -154,10 +154,12 @@ class InteractionClassifier(MarginClassifier):
 
 
 def _sizes(solution: Solution, gates: SubsetGates) -> Array:
+    """Return ‖ζ_h‖₂ of each unit, shape (H,)."""
     return np.asarray(length(solution.weights.reshape(gates.units, -1), axis=1))
 
 
 def _subsets(gates: SubsetGates) -> list[tuple[int, ...]]:
+    """Return the columns of each unit, without the constant."""
     last = gates.n_features_in_ - 1
     return [tuple(sorted(column for column in columns if column < last)) for columns in gates.subsets_.tolist()]
 

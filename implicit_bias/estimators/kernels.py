@@ -97,6 +97,7 @@ class MultipleKernelClassifier(MarginClassifier):
     fit_intercept: bool = field(default=False, kw_only=True)
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Any:
+        """Return the features Φ_m of the kernels k_m/s_m at X (n, p), which take the place of gates."""
         features = FittedKernels(self.kernels, X, weight, as_flag(self.normalise, "normalise"), seed)
         if features.narrow:
             text = "most samples have nearly zero kernel values with all others, so that nothing is learned about new"

@@ -156,6 +156,7 @@ class OneClassMargin(ModelMixin, OutlierMixin, MetaEstimatorMixin, BaseEstimator
 
 
 def _fit_data(estimator: MarginClassifier, X: Array, sample_weight: Any) -> tuple[FitData, MarginProblem]:
+    """Return FitData without problems, and the one-class problem of X (n, p) with the features of a classifier."""
     rows, weight = estimator._sample_weights(X, np.ones(len(X), dtype=int), sample_weight)
     if len(rows) < 2:
         raise InputError("one class needs two different samples with weight; these are all equal, or only one has any")

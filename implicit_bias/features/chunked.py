@@ -281,6 +281,7 @@ class ChunkedFeatures(Features):
 
     @cached_property
     def _sizes(self) -> tuple[Array, np.ndarray]:
+        """Row norms ‖φ(x_i)‖ (n,), and a mask (n,) of the samples with φ(x_i) = 0; cached."""
         norms, closed = zip(*self.X.each(_norms_and_closed, (self.gate_values,), (self.mixing,)), strict=True)
         return np.concatenate(norms), np.concatenate(closed)
 

@@ -354,6 +354,7 @@ class SubsetGates(_HyperplaneContexts):
 
     @staticmethod
     def _varied(subset: Any, varied: np.ndarray) -> list[int]:
+        """Return the columns of a subset that are not constant; raise InputError if they are not columns."""
         columns = np.unique(subset)
         whole = columns.size > 0 and np.issubdtype(columns.dtype, np.integer)
         if not whole or columns[0] < 0 or columns[-1] >= len(varied):

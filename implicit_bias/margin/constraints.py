@@ -176,6 +176,7 @@ class LinearConstraints:
 
 
 def _sides(constraint: Any) -> list[cp.Expression]:
+    """Return the expressions that must be ≤ 0, or = 0 for an equality; none if this is neither."""
     import cvxpy as cp
 
     if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):

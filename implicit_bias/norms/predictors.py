@@ -82,6 +82,7 @@ class PredictorL2(EuclideanNorm):
 
     @cached_property
     def _squares(self) -> Array:
+        """Diagonal of BBᵀ, as a column."""
         squares = np.full((self.factor.shape[0], 1), float(self.contexts))
         squares[-1] = self.units * self.contexts
         return squares

@@ -169,6 +169,7 @@ class _RowForm(Norm):
         return self.dual(V) + self.dual_of_lengths(error, V.shape[1])
 
     def _sizes(self, W: Array, q: float) -> Array:
+        """Return ‖ζ_h‖_q of all units, shape (H,)."""
         H, index = len(self.scales), self.units.index
         if q == 2:
             return self.units.group_norms(W)

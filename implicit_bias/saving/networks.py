@@ -115,6 +115,7 @@ def _restored(content: Any) -> GatedNetwork:
 
 
 def _size(config: dict[str, Any]) -> int:
+    """Return a lower bound of the number of weights of a network with this `config`."""
     layers = [(units, 1) for units in [*config.get("units", []), config.get("outputs", 1)]]
     if "gates" in config:
         layers = [(gates["units"], gates["contexts"]) for gates in config["gates"]]

@@ -455,6 +455,7 @@ class ProjectedIteration(LayeredIteration):
         return False
 
     def _softmin(self, q: Tensor) -> tuple[float, Tensor]:
+        """Return F_R and softmax(−R^L q) for margins q."""
         least = q.min()
         shares = torch.exp(-self.sharpness * (q - least))
         total = shares.sum()

@@ -57,6 +57,7 @@ class TwoLayerSpanUpdates(MarginStepper):
         self.alpha_velocity = torch.zeros_like(self.alpha)
 
     def _forward(self, values: Tensor, gates: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the hidden layer (b, H) and f (b,), given p and g (M, b, H)."""
         hidden = (gates * values).sum(0)
         outputs = hidden @ self.readout[0]
         return hidden, outputs + self.readout[1] if self.constant else outputs
@@ -71,6 +72,7 @@ class TwoLayerSpanUpdates(MarginStepper):
         self.update_readout((slopes @ hidden, slopes.sum())[: len(self.readout)], rate)
 
     def _descend(self, batch: Tensor, gates: Tensor, slopes: Tensor, rate: float) -> None:
+        """Change p and α, for gate values (M, b, H) and `slopes` ∂ℓ/∂f (b,)."""
         rows = self.kernel.index_select(0, batch)
         target, kept, factor = (self.velocity, self.momentum, 1.0) if self.momentum else (self.values, 1.0, -rate)
         pushed = torch.outer(slopes, self.readout[0])

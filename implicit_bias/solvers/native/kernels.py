@@ -188,6 +188,7 @@ class StackedKernels(LinearKernels):
         return ColumnBlocks(self._root(eta))
 
     def _root(self, eta: Tensor) -> Tensor:
+        """Return A√η (n, ·) without the columns `used` leaves out."""
         return (self.A * (eta**0.5)[:, None])[:, self.used]
 
     @cached_property
@@ -356,6 +357,7 @@ class GatedKernels(LinearKernels):
         return ScaledFeatures(self, root) if self.wide else ColumnBlocks(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
+        """Return all products of gates (n, k) and inputs, shape (n, k·d), with the gate as the slower index."""
         return (gates[:, :, None] * self.X[:, None, :]).reshape(self.n, -1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
@@ -555,6 +557,7 @@ def _rotation(c: int, constant: bool) -> tuple[np.ndarray, np.ndarray, Array, in
 def _matrix(
     values: Array, places: tuple[np.ndarray, np.ndarray], shape: tuple[int, int], up_to: int
 ) -> sp.csr_array | Array:
+    """Return the matrix with these values in these places, as an array if it has at most `up_to` entries."""
     if shape[0] * shape[1] > up_to:
         return sp.csr_array((values, places), shape=shape)
     matrix = np.zeros(shape)

@@ -258,6 +258,7 @@ class PreciseSet(GrowingSet, Support):
         return rows, every[at_bound]
 
     def _check_room(self, samples: int) -> None:
+        """Raise TooLargeError if so many samples exceed MOST_ROWS, or if their kernels exceed MOST_NUMBERS entries."""
         if samples > MOST_ROWS or self.H * samples**2 > MOST_NUMBERS:
             raise TooLargeError(f"{samples} samples in {self.H} groups are too many for arithmetic of 60 digits")
 
@@ -375,6 +376,7 @@ class SetProgram:
         return self.stopped is not None
 
     def _keep_dual(self, lam: Any) -> None:
+        """Keep the best multiple of λ̂ (N,), made feasible, if it proves a better lower bound."""
         lam = balanced(np.maximum(lam, 0), self.column)
         size = max((np.tensordot(lam, self.A, axes=1) ** 2).sum(axis=1)) ** 0.5
         if self.box is not None:
@@ -492,6 +494,7 @@ def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
 
 
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
+    """Return the ascending indices of the MOST_ROWS samples with the smallest y_i((ΦW)_i + b)/m_i, in doubles."""
     upper, lower, _ = problem.features.apply_bounded(W.astype(np.float64), precise=True)
     f = problem.y * ((upper + float(b)) + lower) / problem.required_margin
     return np.sort(np.argsort(np.nan_to_num(f, nan=0.0), kind="stable")[:MOST_ROWS])
@@ -596,6 +599,7 @@ def _blocks(features: Features) -> Any:
 
 
 def _signed(problem: MarginProblem, rows: np.ndarray) -> Any:
+    """Return y_iφ(x_i) of the samples `rows`, in many digits, shape (len(rows), k·d)."""
     return _blocks(problem.features.select(rows)).reshape(len(rows), -1) * problem.y[rows, None]
 
 
