@@ -62,7 +62,7 @@ def test_the_grid_is_the_papers():
     assert all(cell["versions"] == ["corrected", "published"] and cell["seed"] <= 3 for cell in published)
     own = [cell for cell in grid if cell["split"] == "own"]
     assert Counter(cell["study"] for cell in own) == {study: 10 * cells for study, cells in
-           (("compare_gln", 18), ("compare_relu", 9), ("compare_shallow_gln", 15))}  # fmt: skip
+           (("compare_gln", 18), ("compare_relu", 12), ("compare_shallow_gln", 15))}  # fmt: skip
     assert {(tuple(cell["versions"]), cell["seed"] > 3) for cell in own} == {(("corrected",), True)}
     assert all(cell["momentum"] == [0.0, 0.9] for cell in grid)
     asked = EXPERIMENT.given({"versions": ("published",)}).grid(False)

@@ -54,7 +54,7 @@ _SPREAD: dict[str, Any] = {"momentum": (0.0, 0.9), "versions": VERSIONS[:1]}
 _REGIONS = _DRAWS | {"units": (1,), "contexts": (4, 8, 16, 32, 64)}
 SPREADS = (
     Part(_GLN, _DRAWS | {"units": (10, 50, 100)}, _THREE, **_SPREAD),
-    Part(_RELU, _DRAWS | {"units": (10, 50, 100)}, _THREE, ("median",), **_SPREAD),
+    Part(_RELU, _DRAWS | _UNITS, _THREE, ("median",), **_SPREAD),
     Part(_SHALLOW, _REGIONS, _THREE | {"units": (1,), "contexts": (16,)}, ("median",), **_SPREAD),
 )
 #: Parts of the grid that each figure shows: the paper's own figures by number, ours by name.

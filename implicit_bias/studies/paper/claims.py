@@ -150,6 +150,7 @@ CONTRASTS: tuple[Contrast, ...] = (
     pair("relu.correlated", RC, NET),
     Contrast("relu.random", ((1, disagreement(RELU, "SVM-RC")),)),
     less("relu.chance", disagreement(RELU, "SVM-RC"), by_chance(RELU, "SVM-RC")),
+    Contrast("relu.sparse", ((1, Quantity(RELU, "SVM-LC", "kept")),)),
     less("relu.learned", LC, RC, "units"),
     less("relu.learned-nearer", disagreement(RELU, "SVM-LC"), disagreement(RELU, "SVM-RC")),
     less("relu.hidden", HL, LC),

@@ -9,7 +9,6 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.gates import HyperplaneGates
 from implicit_bias.margin.formulations import svm_shallow
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.networks import GatedLinearNetwork
@@ -45,7 +44,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             solutions.append(comparison.solved(replace(svm_shallow(X, y, gates), name="SVM-Fro"), task, settings))
         for one in solutions:
             if isinstance(one, comparison.Solved) and one.scores is not None:
-                one.row.update(of_units(one.solution.weights, gates))
+                one.row.update(of_units(one.solution.weights.reshape(gates.units, gates.contexts, -1)))
         for momentum in settings["momentum"]:
             network = copy.deepcopy(initial)
             trained = comparison.trained("GD-GLN", network, task, settings, momentum, version)
@@ -57,13 +56,12 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     return comparison.with_cutoff(table, settings)
 
 
-def of_units(weights: Array, gates: HyperplaneGates) -> dict[str, float]:
-    """Return the share of units h that are `kept`, and how far predictors of neighbouring regions are `apart`.
+def of_units(parts: Array) -> dict[str, float]:
+    """Return for ζ (H, K, d) the share of units h `kept`, and how far predictors of neighbouring regions are `apart`.
 
     A unit is kept if ‖ζ_h‖ > `KEPT` max ‖ζ_h‖. Neighbours differ in the context of one unit. Apart is the mean over
     units of Σ_c ‖ζ_hc − ζ̄_h‖ over ‖Σ_h ζ̄_h‖, with means ζ̄_h over contexts; two contexts have Σ_c = ‖ζ_h1 − ζ_h2‖.
     """
-    parts = weights.reshape(gates.units, gates.contexts, -1)
     sizes, means = np.linalg.norm(parts, axis=(1, 2)), parts.mean(axis=1, keepdims=True)
     apart = np.linalg.norm(parts - means, axis=2).sum(axis=1).mean() / np.linalg.norm(means.sum(axis=0))
     return {"kept": float(np.mean(sizes > KEPT * sizes.max())), "apart": float(apart)}

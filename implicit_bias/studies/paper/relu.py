@@ -8,6 +8,7 @@ from implicit_bias.gates import RandomHalfSpaces
 from implicit_bias.margin.formulations import svm_hl, svm_lc, svm_rc
 from implicit_bias.networks import ReLUNetwork
 from implicit_bias.studies.paper import TITLES, comparison
+from implicit_bias.studies.paper.gln import of_units
 from implicit_bias.studies.paper.published import published_half_spaces
 from implicit_bias.studies.runner.experiment import Rows
 from implicit_bias.studies.settings import Settings
@@ -35,16 +36,15 @@ def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y, draws = task.X_train, task.y_train, _draws(settings)
-    random = {}
-    for training, draw in draws.items():
-        if draw not in random:
-            fitted = gates(settings, *training).fit(task.X_pool)
-            random[draw] = comparison.solved(svm_rc(X, y, fitted), task, settings)
+    own = {draw: gates(settings, *training) for training, draw in draws.items()}
+    random = {draw: comparison.solved(svm_rc(X, y, one.fit(task.X_pool)), task, settings) for draw, one in own.items()}
     table: Rows = []
     for version, momentum in draws:
         network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])
         one = comparison.trained("GD-ReLU", network, task, settings, momentum, version)
         learned, hidden = (comparison.solved(build(X, y, network), task, settings) for build in (svm_lc, svm_hl))
+        if learned.scores is not None:
+            learned.row["kept"] = of_units(learned.solution.weights[:, None])["kept"]
         solutions = [random[draws[version, momentum]], learned, hidden]
         weights = network.effective_weights()
         table += comparison.comparison_rows(one, weights, solutions, learned, task, settings, version)
