@@ -36,9 +36,9 @@ def snapshots(seed):
 
 
 # %%
-# Four shares of the validation samples for each t: gates that differ from the final ones; disagreement of SVM-LC(t) with
-# SVM-LC; of SVM-LC(t) with the ReLU network; and of SVM-LC(t) with the network whose gates were frozen at t, trained for
-# the other 3200 − t steps. In the last comparison both have the same gates: for t = 0, only finite training remains.
+# Four shares for each t: gates on validation samples that differ from the final ones, and samples on which SVM-LC(t)
+# disagrees with SVM-LC, with the ReLU network, and with the network frozen at t. This is trained for the other 3200 − t
+# steps. It has the gates of SVM-LC(t): for t = 0, only finite training remains.
 
 rows = []
 for seed in SEEDS:
