@@ -3,7 +3,8 @@ Receptive fields with a trained readout
 =======================================
 
 The notes on localization define ŷ = W₂ σ(W₁x + b₁) + b₂ and then fix W₂ to a mean. ``train_online`` has this readout.
-Here W₂, and b₂ as well, are trained with the fields. Do the fields of ReLU units remain local?
+Here W₂, and b₂ as well, are trained with the fields. The fields of ReLU units remain local, and those of the Gaussian
+clone of the data remain spread.
 """
 
 # %%
@@ -14,7 +15,7 @@ import numpy as np
 
 from implicit_bias.extensions.gated_flow import ipr, nonlinear_gaussian_process, train_online
 
-UNITS, NETWORKS, STEPS, RATE, N = 10, 5, 4000, 0.1, 40
+UNITS, NETWORKS, STEPS, RATE, N = 10, 3, 4000, 0.1, 40
 
 
 def trained(process, weights=False, bias=False):

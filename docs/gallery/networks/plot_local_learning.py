@@ -7,7 +7,7 @@ label, and descends its own loss. Lippl, Abbott & Chung (2022, section 2) name t
 the loss of the whole network instead. The limit of the local rule follows from the linear case (Soudry et al. 2018),
 because a unit is linear in its own features Φ_h(x), the input in the block of its context:
 
-.. math:: \\min \\sum_c \\|w_{hc}\\|^2 \\quad \\text{such that} \\quad y_i \\langle w_{h\\,c_h(x_i)}, x_i \\rangle \\ge 1
+.. math:: \\min \\sum_c \\|w_{hc}\\|^2 \\quad \\text{with} \\quad y_i \\langle w_{h\\,c_h(x_i)}, x_i \\rangle \\ge 1
 
 This is SVM-shallow of the unit's contexts, one problem per unit and, since contexts share no weights, per context. The
 readout descends its own loss, too: with units that have converged, its limit is a linear SVM on their outputs.
