@@ -414,9 +414,6 @@ def fields(ours):
     said = {verdict.claim: verdict.found for verdict in verdicts(ours)}
     (failed,) = (found for claim, found in said.items() if claim.startswith("every GD-ReLU"))
     much = next(found for claim, found in said.items() if "faults, SVM-L2 has a much" in claim)
-    twenty = ours[(ours.study == "compare_relu") & (ours.version == "corrected") & (ours.split == "published")]
-    twenty = twenty[(twenty.momentum == 0.9) & (twenty.units == 20)].pivot(index=CELL, columns="model", values="error")
-    learned = (twenty["SVM-RC"] - twenty["SVM-LC"]).dropna()
     frozen = ends(load(LIMIT, ROOT / "data" / "limit" / "one_layer")[0].table)
     frozen = frozen[(frozen.network == "relu") & (frozen.descent == "loss-scaled") & frozen.ratio.notna()]
     wide = ours[(ours.study == "compare_gln") & (ours.version == "corrected") & (ours.split == "published")]
@@ -437,7 +434,8 @@ def fields(ours):
         **{name: mean(f"gln.{name}") for name in ("better", "norm", "shallow", "inconsistent", "median", "median-svm")},
         **{name: mean(f"relu.{name}") for name in ("hidden", "random", "different", "learned-nearer")},
         **{key: mean(f"gln.{key}") for key in ("nearer", "sparse", "similar")},
-        "twenty": f"{(learned > 0).sum()} of {len(learned)}",
+        "kept": mean("relu.sparse"),
+        "twenty": mean("relu.learned", 2),
         **{"tests": len(paper)} | {name: paper.count(name) for name in ("yes", "no", "undecided")},
         "weak": f"{np.tanh(tests['gln.weak'][0].test.values.mean()):.2f}",
         "learned": mean("relu.learned"),
@@ -467,8 +465,9 @@ PHRASES = (
     "r = {weak}",
     "SVM-L2 keeps all units, SVM-GLN {sparse} % fewer",
     "by {similar} % of the mean predictor",
-    "3 points would reverse {nearer} and {learned-nearer}",
-    "lower error than SVM-RC in {twenty} cells",
+    "3 points would reverse {nearer}, not {learned-nearer}",
+    "SVM-LC keeps {kept} % of its units",
+    "With 20 units, it beats SVM-RC by {twenty} points",
     "{hidden} points better",
     "{random} %, {different} %",
     "{random-deep} points better",
