@@ -110,18 +110,15 @@ def at_largest(dataset, *terms):
 
 def scale_numbers():
     found = table("scale/scale")
-    names = ("mnist", "fashion-mnist")
-    place = list(GRID)
+    names, place = ("mnist", "fashion-mnist"), list(GRID)
     assert found.groupby(place).ngroups == len(scale.grid(False))
     norm = [at_largest(name, scale.SVM_L2, scale.SVM_GLN) for name in names]
     yield f"{norm[0]:.2f} points of error on MNIST and {norm[1]:.2f} on Fashion-MNIST"
     for pair in ("GD-GLN and SVM-GLN", "GD-ReLU and SVM-LC"):
         apart = [at_largest(name, scale.INCONSISTENCIES[pair][0]) for name in names]
         yield f"{pair} on {apart[0]:.2f} and {apart[1]:.2f} %"
-    svms = [
-        at_largest("mnist", trained, svm)
-        for trained, svm in ((scale.GD_GLN, scale.SVM_GLN), (scale.GD_RELU, scale.SVM_LC))
-    ]
+    pairs = (scale.GD_GLN, scale.SVM_GLN), (scale.GD_RELU, scale.SVM_LC)
+    svms = [at_largest("mnist", *pair) for pair in pairs]
     yield f"by {svms[0]:.2f} points (SVM-GLN) and {svms[1]:.2f} points (SVM-LC)"
     limits = found[found.descent == "limit"].dropna(subset=["ratio"])
     fixed, learned = (limits[limits.model.isin(models)] for models in (("GD-GLN", "GD-FReLU"), ("GD-ReLU",)))
@@ -177,19 +174,18 @@ def gram():
 
 def errata():
     every = pd.read_csv(ROOT / "docs" / "errata" / "gates_only.csv").query("least == 0")
-    filled = every[(every.change == 0) & every.accuracy.notna()]
+    filled = every.query("change == 0 and accuracy.notna()")
     off, apart = filled.own_accuracy - filled.accuracy, filled.own_agreement - filled.agreement
     yield f"{len(filled)} of 108 cells are filled; the {every.accuracy.isna().sum()} empty ones"
-    assert every.status.where(every.accuracy.notna(), "OPTIMAL").eq("OPTIMAL").all()
-    assert every.status[every.accuracy.isna()].eq("NOT_SEPARABLE_BELOW").all()
+    assert every.status.eq(every.accuracy.notna().map({True: "OPTIMAL", False: "NOT_SEPARABLE_BELOW"})).all()
     yield f"{(off.abs().lt(0.001005) & apart.abs().lt(0.005005)).sum()} of {len(filled)} are reproduced"
     yield f"differ by up to {off.abs().max():.4f}, on average by {off.mean():.4f}"
     moved = every.groupby(["units", "train_size", "momentum", "seed"]).own_accuracy
     yield f"rounding moves them by up to {(moved.max() - moved.min()).max():.4f}"
 
 
-NUMBERS = {one.__name__: one for one in (best, classes, deeper, errata, gram, limit, localization)}
-NUMBERS |= {"scale": scale_numbers}
+EACH = (best, classes, deeper, errata, gram, limit, localization, scale_numbers)
+NUMBERS = {one.__name__.removesuffix("_numbers"): one for one in EACH}
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -432,13 +432,12 @@ def fields(ours):
     paper = [one.verdict.outcome for one in claim_tests(ours) if one.contrast.part != "ours" and one.verdict]
     return {
         **{name: mean(f"gln.{name}") for name in ("better", "norm", "shallow", "inconsistent", "median", "median-svm")},
-        **{name: mean(f"relu.{name}") for name in ("hidden", "random", "different", "learned-nearer")},
+        **{name: mean(f"relu.{name}") for name in ("hidden", "random", "learned", "different", "learned-nearer")},
         **{key: mean(f"gln.{key}") for key in ("nearer", "sparse", "similar")},
         "kept": mean("relu.sparse"),
         "twenty": mean("relu.learned", 2),
         **{"tests": len(paper)} | {name: paper.count(name) for name in ("yes", "no", "undecided")},
         "weak": f"{np.tanh(tests['gln.weak'][0].test.values.mean()):.2f}",
-        "learned": mean("relu.learned"),
         "random-deep": mean("relu.random-deep", 1),
         **{f"portion-{name}": value for name, value in halves("relu.portion").items()},
         **{f"ours-{name}": value for name, value in halves("ours.portion").items()},
