@@ -72,7 +72,7 @@ for ax, (p, (local, proved)) in zip(axes, found.items(), strict=True):
     shares = np.arange(1, len(local) + 1) / len(local)
     ax.plot(np.sort(local), 100 * shares, color="#0072B2", label="local distance")
     ax.plot(np.sort(proved), 100 * shares, "--", color="#D55E00", label="proved lower bound")
-    ax.set(xscale="log", xlabel=f"distance, p = {p}".replace("inf", "∞"))
+    ax.set(xscale="log", xlim=(1e-4, None), xlabel=f"distance, p = {p}".replace("inf", "∞"))
     ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_ylabel("validation digits (%)")
 axes[0].legend(frameon=False)
