@@ -38,7 +38,7 @@ def loss_and_bound(W, norm, bound):
 # %%
 # Train with full batches. Weights are scaled to the neighbour's bound for its problem.
 
-methods = {f"AdamW, β₂ = {b}": (Adam, "entries", {"epsilon": 1e-30, "second_momentum": b}) for b in (0.999, 0.95)}
+methods = {f"AdamW, β₂ = {b}": (Adam, "entries", {"eps": 1e-30, "beta2": b}) for b in (0.999, 0.95)}
 methods |= {"Signum": (Signum, "entries", {}), "Muon": (Muon, "spectral", {})}
 multiples, ratios = (0.5, 1, 2), {name: [] for name in methods}
 for multiple in multiples:

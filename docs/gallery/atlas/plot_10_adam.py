@@ -48,7 +48,7 @@ def mirror(p):
 def adam(epsilon):
     module, rows = nn.Linear(d, 1, bias=False).double(), []
     nn.init.zeros_(module.weight)
-    config = Adam(marks[-1], n, lr=0.1, lr_decay=0.5, second_momentum=0.95, epsilon=epsilon)
+    config = Adam(marks[-1], n, lr=0.1, lr_decay=0.5, beta2=0.95, eps=epsilon)
     record = lambda t, _: rows.append(row(t, module.weight.detach().numpy()[0]))  # noqa: E731
     train(TorchNetwork(module, d), X, y, config, every=marks, progress=record)
     return rows

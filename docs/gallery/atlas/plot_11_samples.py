@@ -27,7 +27,7 @@ print({name: (round(one.objective, 4), f"gap {one.gap:.0e}", f"{one.seconds:.2f}
 # %%
 # Train. The rate of epoch t is lr/√t.
 
-adam = {"second_momentum": 0.99, "epsilon": 1e-30, "lr_decay": 0.5}
+adam = {"beta2": 0.99, "eps": 1e-30, "lr_decay": 0.5}
 configs = {
     "Adam, full batches": Adam(20_000, n, lr=0.1, **adam),
     "Adam, one sample": Adam(30_000, 1, lr=0.1, **adam),
