@@ -466,7 +466,7 @@ PHRASES = (
     "by {similar} % of the mean predictor",
     "3 points would reverse {nearer}, not {learned-nearer}",
     "SVM-LC keeps {kept} % of its units",
-    "With 20 units, it beats SVM-RC by {twenty} points",
+    "{twenty} points below that of SVM-RC",
     "{hidden} points better",
     "{random} %, {different} %",
     "{random-deep} points better",

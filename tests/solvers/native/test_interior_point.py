@@ -99,7 +99,7 @@ def test_patience_is_three_times_as_long_while_nothing_separates(gln):
     separating = descend(program, 0.1, 100, None, lambda *_: None).iterate(0.1)
     for at, patience in ((separating, 4), (one_sided(program), 12)):
         descent = MarginDescent(program, 1e-8, 100, None, lambda *_: None)
-        assert [descent.finished(at) for _ in range(patience + 1)] == [False] * patience + [True]
+        assert [descent.observe(at) for _ in range(patience + 1)] == [False] * patience + [True]
 
 
 def test_a_warm_start_that_separates_nothing_is_left_for_a_cold_one(gln):
