@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_real, shown
 from implicit_bias.datasets.labels import Labelled
 from implicit_bias.features import Features, GatedFeatures
+from implicit_bias.features.gated import as_gated
 from implicit_bias.margin.classes import ClassMarginProblem
 from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
@@ -181,6 +183,40 @@ class MarginModel(Labelled):
     def predict(self, X: Any, gate_values: Any = None) -> np.ndarray:
         """Class of each row of X (n, p); parameters and errors are those of `decision_function`."""
         return self.chosen(self.decision_function(X, gate_values))
+
+    def distances(self, X: Any, gate_values: Any = None, *, order: float = 2.0) -> Array:
+        """Distances of inputs X (n, p) from the decision boundary in ‖·‖_order, with the gates of each; shape (n,).
+
+        With the gates of x held, scores are affine, and f_c = f_e at the distance |f_c − f_e| / ‖∇(f_c − f_e)‖_q of x
+        with 1/order + 1/q = 1. This is the least over e, for the prediction c, in the units of X; infinity if no point
+        with these gates has another prediction. It is local: nearer points with the gates of x have its prediction, and
+        nearer points with other gates may not. `order` is from 1 to infinity. Limits of a `scaling` are ignored. Errors
+        are those of `decision_function`, and InputError is raised for features that are not `GatedFeatures`.
+
+        >>> from implicit_bias import ConstantGate, MarginModel, solve, svm_shallow
+        >>> problem = svm_shallow([[3.0, 4.0], [-3.0, -4.0]], [1, -1], ConstantGate())
+        >>> model = MarginModel([problem], [solve(problem)])
+        >>> [model.distances([[3.0, 4.0]], order=order).round(4).tolist() for order in (1, 2, float("inf"))]
+        [[6.25], [5.0], [3.5714]]
+        """
+        if not as_real(order) >= 1:
+            raise InputError(f"order must be a number from 1 to infinity, not {shown(order)}")
+        dual, first = np.inf if order == 1 else 1 / (1 - 1 / order), self.problems[0]
+        scores, inputs, p = self.decision_function(X, gate_values), self.inputs(X), self.n_features_in
+        scores = np.column_stack([0 * scores, scores]) if scores.ndim == 1 else scores
+        weights = [solution.weights for solution in self.solutions]
+        weights = list(first.outputs(weights[0])) if isinstance(first, ClassMarginProblem) else weights
+        units = np.ones(p) if self.scaling is None else np.ptp(self.scaling.undone(np.eye(2, 1) + np.zeros(p)), axis=0)
+        found = []
+        for rows in [slice(None)] if gate_values is not None else row_blocks(len(inputs), 1000):
+            gates = [as_gated(self._features(one, inputs[rows], gate_values)).gate_values for one in self.problems]
+            each = [(G @ W)[:, :p] / units for G, W in zip(cycle(gates), weights, strict=False)]
+            slopes = np.stack([0 * each[0], *each] if len(each) == 1 else each, axis=1)
+            best = scores[rows].argmax(axis=1)[:, None]
+            gaps = np.take_along_axis(scores[rows], best, axis=1) - scores[rows]
+            sizes = np.linalg.norm(np.take_along_axis(slopes, best[..., None], axis=1) - slopes, dual, axis=2)
+            found.append(np.divide(gaps, sizes, out=np.full_like(gaps, np.inf), where=sizes > 0).min(axis=1))
+        return np.concatenate(found)
 
     def _repr_html_(self) -> str:
         table = summary(

@@ -13,6 +13,7 @@ from sklearn.datasets import load_iris
 
 import implicit_bias as ib
 from implicit_bias.cli.predict import matched
+from implicit_bias.datasets.scaling import Scaling
 from implicit_bias.datasets.tables import Columns, read_inputs
 from implicit_bias.extensions.galu import GaLUClassifier, GaLURegressor
 from tests.cases import assert_refused, problem, refusals
@@ -52,6 +53,34 @@ def test_margins_are_positive_where_the_prediction_is_right(model):
     np.testing.assert_allclose(
         pair.margins(pair.decision_function([[2.0, 1.0], [-1.0, 1.0]]), ["dog", "cat"]), pair.solutions[0].margins
     )
+
+
+@pytest.mark.parametrize("order", [1.0, 1.5, 2.0, np.inf])
+@pytest.mark.parametrize("kind", ["one against the rest", "joint", "pair"])
+def test_distances_are_those_of_the_affine_scores_at_fixed_gates(model, kind, order):
+    """Gradients are differences of scores over a step that changes no gate."""
+    scaling = Scaling([("subtract", X.mean(axis=0)), ("divide", np.arange(1.0, 5.0))])
+    inputs = np.hstack([scaling(X), np.ones((len(X), 1))])
+    if kind == "joint":
+        joint = ib.svm_classes(inputs, CODES, model.problems[0].gates, C=1.0)
+        model = ib.MarginModel([joint], [ib.solve(joint)], classes=[0, 1, 2], constant=True)
+    elif kind == "pair":
+        model = ib.MarginModel(model.problems[:1], model.solutions[:1], constant=True, offset=0.1)
+    model, step = dataclasses.replace(model, scaling=scaling), 1e-6
+    moved = np.stack([model.decision_function(X + step * unit) for unit in np.eye(4)], axis=-1)
+    scores = model.decision_function(X)
+    slopes, dual = (moved - scores[..., None]) / step, {1.0: np.inf, 1.5: 3.0, 2.0: 2.0, np.inf: 1.0}[order]
+    if kind == "pair":
+        expected = np.abs(scores) / np.linalg.norm(slopes, dual, axis=1)
+    else:
+        best = scores.argmax(axis=1)
+        pairs = [[(c, e) for e in range(3) if e != c] for c in best]
+        expected = [
+            min((scores[i, c] - scores[i, e]) / np.linalg.norm(slopes[i, c] - slopes[i, e], dual) for c, e in pairs[i])
+            for i in range(len(X))
+        ]
+    np.testing.assert_allclose(model.distances(X, order=order), expected, rtol=1e-6)
+    assert_refused(lambda: model.distances(X, order=0.5), "order must be")
 
 
 def test_what_is_saved_loads_equal_and_proves_itself_again(model, tmp_path):

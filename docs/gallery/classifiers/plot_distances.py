@@ -17,12 +17,13 @@ smaller one of the local distance and the distance of the nearest hyperplane of 
 
 import numpy as np
 
-from implicit_bias import HyperplaneGates, load_binary, solve, svm_gln
+from implicit_bias import HyperplaneGates, MarginModel, load_binary, solve, svm_gln
 
 task = load_binary("digits", train_size=500)
 gates = HyperplaneGates(units=10, contexts=2, seed=1).fit(task.X_pool)
 problem = svm_gln(task.X_train, task.y_train, gates)
 solution = solve(problem)
+model = MarginModel([problem], [solution], constant=True)
 print(solution)
 
 X = task.X_val
@@ -32,7 +33,7 @@ normals = gates.directions_[:, :-1]
 offsets = X @ gates.directions_.T - gates.cutoffs_
 
 # %%
-# Local distances, those of the borders, and the z of least norm, which moves x onto the boundary.
+# Distances by ``MarginModel.distances``, those of the borders, and the z of least norm, which moves x onto the boundary.
 
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
 
@@ -49,7 +50,7 @@ def nearest(p):
 
 found = {}
 for p, q in DUAL.items():
-    distances = abs(scores) / np.linalg.norm(slopes, q, axis=1)
+    distances = model.distances(X[:, :-1], order=p)
     borders = (abs(offsets) / np.linalg.norm(normals, q, axis=1)).min(axis=1)
     moved = nearest(p)
     assert np.allclose(np.linalg.norm(moved, p, axis=1), distances)
