@@ -33,7 +33,7 @@ normals = gates.directions_[:, :-1]
 offsets = X @ gates.directions_.T - gates.cutoffs_
 
 # %%
-# Distances by ``MarginModel.distances``, those of the borders, and the z of least norm, which moves x onto the boundary.
+# Distances by ``MarginModel.distances``, those of the borders, and z of least norm, which moves x onto the boundary.
 
 DUAL = {1: np.inf, 2: 2, np.inf: 1}
 
