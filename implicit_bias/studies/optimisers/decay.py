@@ -1,25 +1,19 @@
 """Decoupled weight decay: do AdamW and Muon minimise the loss under a bound on the norm of the effective weights?
 
-With decay λ the weights stay in max(‖v‖, ‖U‖) ≤ 1/λ, where ‖W‖ ≤ 1/λ² for the norm of `TwoLayerNorm`. The minimum of
-the mean logistic loss under this bound is a convex problem, solved by CVXPY. For any weights and p_i = σ(−q_i),
-
-    min loss ≥ (1/n) Σ_i h(p_i) − ‖(1/n) Σ_i p_i y_i φ_i‖_* / λ²,     h(p) = −p log p − (1 − p) log(1 − p),
-
-certifies it. Bounds 1/λ² are multiples of the norm that a margin of 1 needs.
+With decay λ the weights stay in max(‖v‖, ‖U‖) ≤ 1/λ, where ‖W‖ ≤ 1/λ² for the norm of `TwoLayerNorm`. `least_loss`
+certifies the minimum of the mean logistic loss under this bound. Bounds 1/λ² are multiples of the norm that a margin of
+1 needs.
 """
 
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.special import entr, expit
 
-from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.gates import HyperplaneGates
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias.margin.least_loss import least_loss
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.optimisers.batches import started
 from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
@@ -61,7 +55,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     best = common.optima(X, y, gates)
     table: Rows = []
     minima = {
-        (norm, bound): _minimum(best[norm][0], bound * best[norm][1].objective)
+        (norm, bound): least_loss(best[norm][0], bound * best[norm][1].objective)
         for norm in dict.fromkeys(METHODS[method] for method in settings["method"])
         for bound in settings["bound"]
     }
@@ -72,8 +66,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             network = started(gates)
             config = _config(method, decay, settings["steps"], len(X))
             train(network, X, y, config, seed=settings["seed"], every=settings["steps"])
-            W, (lower, least) = network.effective_weights(), minima[METHODS[method], bound]
-            row = {"loss": _loss(problem, W), "minimum": lower, "gap": least / lower - 1}
+            W, least = network.effective_weights(), minima[METHODS[method], bound]
+            loss = float(np.logaddexp(0.0, -problem.margins(W)).mean())
+            row = {"loss": loss, "minimum": least.lower_bound, "gap": least.loss / least.lower_bound - 1}
             row |= {"size": problem.norm.value(W) * decay**2}
             table.append({"method": method, "norm": METHODS[method], "bound": bound, "decay": decay} | row)
     return table
@@ -84,24 +79,6 @@ def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
     if method == "AdamW":
         return Adam(**options, loss="logistic", eps=1e-30)
     return (Muon if method == "Muon" else Signum)(**options)
-
-
-def _loss(problem: MarginProblem, W: Array) -> float:
-    return float(np.logaddexp(0.0, -problem.margins(W)).mean())
-
-
-def _minimum(problem: MarginProblem, bound: float) -> tuple[float, float]:
-    """Return two losses for weights with ‖W‖ ≤ bound: a certified lower bound, and the loss of CVXPY's minimiser."""
-    features, y = problem.features, problem.y
-    W = cp.Variable((features.k, features.d))
-    margins = (y[:, None] * features.dense().reshape(len(y), -1)) @ cp.reshape(W, (W.size,), order="C")
-    loss = cp.sum(cp.logistic(-margins)) / len(y)
-    cp.Problem(cp.Minimize(loss), [problem.norm.expression(W) <= bound]).solve("CLARABEL")
-    weights = np.asarray(W.value)
-    weights *= min(1.0, bound / problem.norm.value(weights))
-    p = expit(-problem.margins(weights))
-    dual = problem.norm.dual(features.adjoint(p * y) / len(y))
-    return float((entr(p) + entr(1 - p)).mean() - bound * dual), _loss(problem, weights)
 
 
 def cost(settings: Settings) -> float:
