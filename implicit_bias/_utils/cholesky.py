@@ -43,8 +43,7 @@ class Cholesky:
 
     def divided(self, rows: Any, transposed: bool = True) -> Any:
         """Return r L⁻ᵀ if `transposed`, else r L⁻¹, for `rows` r (c, n), in the precision of the factor."""
-        numeric = isinstance(rows, np.ndarray)
-        found = np.array(rows, self.factor.dtype, order="C") if numeric else rows.clone()
+        found = np.array(rows, self.factor.dtype, order="C") if isinstance(rows, np.ndarray) else rows.clone()
         _divide(found, self.factor, transposed)
         return found
 

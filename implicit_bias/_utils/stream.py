@@ -61,8 +61,7 @@ class TorchStream:
             return np.array([self._one() * deviation for _ in range(count)], dtype=f32)
         whole = count - count % BLOCK
         drawn = np.empty(count, dtype=f32)
-        u = self.uniform(count)
-        drawn[:whole] = _box_muller(u[:whole])
+        drawn[:whole] = _box_muller(self.uniform(count)[:whole])
         if whole < count:
             drawn[-BLOCK:] = _box_muller(self.uniform(BLOCK))
         return drawn * f32(deviation)

@@ -108,8 +108,7 @@ def certify(
         # The multiples in `lower` are rounded once more than λ and μ.
         proof = _proof(problem, _with_zero_sum(problem, lam), mu)
         if proof is not None:
-            V = _correlation(problem, *proof, precise=True)[0]
-            farkas, _ = _farkas_residual(problem, *proof, V)
+            farkas, _ = _farkas_residual(problem, *proof, _correlation(problem, *proof, precise=True)[0])
             return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
     if problem.norm.needs_check:
         # Imported here because the checks load CVXPY, which takes a second, and only user-defined norms need them.

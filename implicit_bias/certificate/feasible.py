@@ -315,10 +315,9 @@ def _violated_margins(problem: MarginProblem, at: Point) -> dict[int, Condition]
 def _margin_rows(problem: MarginProblem, samples: np.ndarray) -> list[Row]:
     """Return y_i(⟨w, φ(x_i)⟩ + b) − m_i for these samples."""
     m, size = np.broadcast_to(problem.required_margin, problem.features.n)[samples], problem.features.shape[1:]
-    table = signed_rows(problem, samples, np.arange(np.prod(size)))
     return [
         {j: Fraction(row[j]) for j in np.flatnonzero(row).tolist()} | {RIGHT: -Fraction(at)}
-        for row, at in zip(table, m.tolist(), strict=True)
+        for row, at in zip(signed_rows(problem, samples, np.arange(np.prod(size))), m.tolist(), strict=True)
     ]
 
 

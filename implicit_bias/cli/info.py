@@ -74,10 +74,9 @@ def _torch() -> dict[str, Any]:
     from implicit_bias.saving.names import class_names
     from implicit_bias.saving.networks import FORMAT
 
-    cards = (f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))
     return {
         "threads": torch.get_num_threads(),
-        "devices": ["cpu", *cards],
+        "devices": ["cpu", *(f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count()))],
         "networks": class_names(networks, networks.GatedNetwork),
         "network": f"{FORMAT} (torch)",
     }

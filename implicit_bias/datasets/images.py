@@ -193,8 +193,7 @@ def _principal(pixels: Array, components: int) -> tuple[Array, Array]:
     # With several threads, sums would differ from run to run. Single precision is accurate enough and twice as fast.
     with one_thread():
         centred = torch.as_tensor(pixels - mean, dtype=torch.float32)
-        covariance = (centred.T @ centred).double() / len(pixels)
-        values, vectors = torch.linalg.eigh(covariance)
+        values, vectors = torch.linalg.eigh((centred.T @ centred).double() / len(pixels))
     largest, axes = values.numpy()[::-1][:components], vectors.numpy()[:, ::-1][:, :components]
     if largest[-1] <= MIN_VARIANCE * largest[0]:
         count = int((largest > MIN_VARIANCE * largest[0]).sum())

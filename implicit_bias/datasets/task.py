@@ -118,8 +118,7 @@ class BinaryTask:
             held_out_signs = signs if y_val is None else binary_labels(y_val, classes)[0]
         else:
             signs, held_out_signs = positive_signs([y_train, y_train if y_val is None else y_val], positive)
-        pool = X_train if X_pool is None else as_floats(X_pool, "X_pool", 2)
-        inputs = [X_train, held_out, pool]
+        inputs = [X_train, held_out, X_train if X_pool is None else as_floats(X_pool, "X_pool", 2)]
         if constant:
             inputs = [with_constant(X) for X in inputs]
         return cls(name, inputs[0], signs, inputs[1], held_out_signs, inputs[2], classes)
@@ -168,8 +167,7 @@ class BinaryTask:
         ((12, 2), (3, 2))
         """
         samples = _samples(path, label)
-        share = isinstance(validation, numbers.Real)
-        other = None if share else _samples(validation, label)
+        other = None if isinstance(validation, numbers.Real) else _samples(validation, label)
         if other is not None and other.columns != samples.columns:
             raise InputError(f"{validation} has other columns than {path}; give both the same, in one order")
         held = None if other is None else (other.X, other.labels)

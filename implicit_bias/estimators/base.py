@@ -255,8 +255,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         self, costs: Sequence[Any], data: FitData, deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Solve at each C of `costs`, warm-started; set the fitted attributes, then yield problems and solutions."""
-        earlier = self._warm_start(data)
-        for problems, solutions in self._solve(data, costs, earlier, deadline):
+        for problems, solutions in self._solve(data, costs, self._warm_start(data), deadline):
             self.classes_, self.samples_, self._codes, self._joint = data.classes, data.rows, data.codes, data.joint
             self._set_results(problems, solutions)
             self._model = replace(self._model, ranges=data.ranges)
@@ -270,8 +269,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     ) -> Iterator[MarginProblem]:
         if self.multi_class != "ovr" and codes.max() > 1:
             # Every pair of a sample and another class has the sample's weight.
-            pair_weight = np.repeat(weight, codes.max())
-            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=pair_weight)
+            joint = self._joint_problem(X, codes, gates, seed).replace(sample_weight=np.repeat(weight, codes.max()))
             yield self._constrained(joint)
             return
         problem: MarginProblem | None = None
@@ -380,8 +378,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         diagram: str = super()._html_repr()
         if not self.__sklearn_is_fitted__():
             return diagram
-        gates = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
-        groups: Any = getattr(gates, "groups", None)
+        groups: Any = getattr(self.gates_[0] if isinstance(self.gates_, list) else self.gates_, "groups", None)
         if self._joint:
             return diagram + summary({"": self.certificate_}, np.tile(groups, len(self.classes_)))
         found = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]

@@ -37,8 +37,7 @@ def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBloc
     """Factorise Φ by the distinct rows of blocks of gates; with fewer than `least` nonzeros, each gate is a block."""
     share = np.count_nonzero(G) * X.shape[1] >= least
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
-    blocks = [_patterns(G[:, columns]) for columns in columns_of]
-    each, of_sample, factors = zip(*blocks, strict=True)
+    each, of_sample, factors = zip(*[_patterns(G[:, columns]) for columns in columns_of], strict=True)
     S = sp.csr_array(sp.block_diag([sp.coo_array(patterns) for patterns in each], format="csr"))
     first = np.cumsum([0, *map(len, each)])[:-1]
     index, scale, (n, d) = np.stack(of_sample, 1) + first, np.stack(factors, 1), X.shape

@@ -180,8 +180,7 @@ def diagonal_of(kernel: Any, X: Array) -> Array:
     [6.0]
     """
     if callable(kernel) or kernel[0] != "half-spaces":
-        parts = [evaluated(kernel, 0, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)]
-        return np.concatenate(parts)
+        return np.concatenate([evaluated(kernel, 0, X[rows], X[rows]).diagonal() for rows in row_blocks(len(X), 100)])
     evaluated(kernel, 0, X[:1], X[:1])
     b, linear, fields = parameters_of(kernel[1], X.shape[1])
     total = np.sum([(X[:, columns] ** 2).sum(axis=1) for columns in fields], axis=0)

@@ -87,8 +87,7 @@ def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Ca
     >>> expansion(np.array([[1.0, 0.0]])).round(12).tolist()
     [[1.0, 0.75]]
     """
-    dtype = float if Z.size <= SMALL else np.float32
-    kernel = _HalfSpaces(*parameters_of(parameters, Z.shape[1]), dtype)
+    kernel = _HalfSpaces(*parameters_of(parameters, Z.shape[1]), float if Z.size <= SMALL else np.float32)
     common = kernel.frequent(Z)
     stored = _Directions(Z, kernel, common)
 

@@ -122,8 +122,7 @@ class ThresholdGates(Gates):
         raised for a constant column.
         """
         size = np.abs(projections).max(axis=0, initial=0.0)
-        constant = np.ptp(projections, axis=0) <= 1e-12 * size
-        if constant.any():
+        if (np.ptp(projections, axis=0) <= 1e-12 * size).any():
             raise InputError(
                 f"the projections on a hyperplane are the same for all inputs up to rounding (n_samples = "
                 f"{len(projections)}), and cutoff={cutoff!r} cannot divide them; give more varied or centred inputs, "

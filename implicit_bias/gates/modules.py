@@ -37,8 +37,7 @@ class _Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if func not in RELU | LEAKY:
             return func(*args, **kwargs)
-        values = args[0] if args else kwargs["input"]
-        before = values.detach().clone()
+        before = (args[0] if args else kwargs["input"]).detach().clone()
         slope = kwargs.get("negative_slope", args[1] if len(args) > 1 else 0.01) if func in LEAKY else 0.0
         results = func(*args, **kwargs)
         self.found.append(ModuleActivation(before, results, float(slope)))

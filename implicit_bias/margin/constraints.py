@@ -194,5 +194,4 @@ def _coefficients(side: cp.Expression, W: cp.Variable) -> tuple[sp.csr_array, Ar
     h = 0.0 - np.asarray(side.value).ravel(order="F")
     if columns.dtype.kind not in "iuf" or not np.isfinite(columns.data).all() or not np.isfinite(h).all():
         raise InputError("the coefficients of constraints must be finite real numbers")
-    order = np.arange(W.size).reshape(W.shape, order="F").ravel()
-    return sp.csr_array(sp.csc_array(columns)[:, order]), h
+    return sp.csr_array(sp.csc_array(columns)[:, np.arange(W.size).reshape(W.shape, order="F").ravel()]), h

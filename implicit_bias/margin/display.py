@@ -31,8 +31,7 @@ def summary(solutions: Mapping[Any, Any], groups: np.ndarray | None = None) -> s
 
 def _row(one: Any, groups: np.ndarray | None) -> list[str]:
     names = np.arange(len(one.weights)) if groups is None else groups
-    used = len(np.unique(names[one.active]))
-    active = "none" if one.status.inseparable else f"{used} of {len(np.unique(names))}"
+    active = "none" if one.status.inseparable else f"{len(np.unique(names[one.active]))} of {len(np.unique(names))}"
     numbers = [f"{one.lower_bound:.9g}", f"{one.objective:.9g}", f"{one.gap:.1e}"]
     return [one.status.name, *numbers, active, f"{len(one.support)} of {len(one.dual)}", one.solver]
 

@@ -182,11 +182,9 @@ class GatedLinearNetwork(FixedGatesNetwork):
             context = contexts[:, first : first + units]
             first += units
             if count > GATHER_FROM:
-                rows = torch.arange(units, device=X.device) * count + context
-                X = torch.einsum("nhd,nd->nh", weight[rows], X)
+                X = torch.einsum("nhd,nd->nh", weight[torch.arange(units, device=X.device) * count + context], X)
             else:
-                every = (X @ weight.T).unflatten(1, (units, count))
-                X = every.gather(2, context[:, :, None])[:, :, 0]
+                X = (X @ weight.T).unflatten(1, (units, count)).gather(2, context[:, :, None])[:, :, 0]
         return X
 
     def gates(self) -> ContextGates:

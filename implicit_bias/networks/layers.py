@@ -36,8 +36,7 @@ class LayeredNetwork(GatedNetwork):
         check_size(sum(into * out for into, out in sizes), "the network's weights")
         drawn = [nn.init.kaiming_normal_(torch.empty(out, into), generator=generator) for into, out in sizes]
         self.layers = nn.ParameterList(drawn if self.hidden_is_trained else drawn[-1:])
-        filters = self._draw_filters(generator) if self.hidden_is_trained else drawn[:-1]
-        for index, values in enumerate(filters):
+        for index, values in enumerate(self._draw_filters(generator) if self.hidden_is_trained else drawn[:-1]):
             self.register_buffer(f"filters{index}", values)
 
     def _draw_filters(self, generator: torch.Generator) -> list[Tensor]:

@@ -100,8 +100,7 @@ class TorchNetwork(GatedNetwork):
         slopes 1 and 0, a unit of leaky relu 1 and its negative slope.
         """
         X, _ = self.tensors(X)
-        found = activations_of(self, X)[1]
-        return [np.where(to_array(values) >= 0, 1.0, slope) for values, _, slope in found]
+        return [np.where(to_array(values) >= 0, 1.0, slope) for values, _, slope in activations_of(self, X)[1]]
 
     def gates(self) -> Gates:
         """Return the gates of the hidden layer, `ReLUGates` or `LeakyReLUGates`.
@@ -219,8 +218,7 @@ def _exponents(measured: dict[float, Array]) -> Array:
     with np.errstate(all="ignore"):
         degrees = np.log2(ratios[2.0])
         deviations = [np.abs(ratios[c] * c**-degrees - 1) for c in FACTORS]
-    wrong = ~(np.max(deviations, axis=0) <= DEVIATION)
-    if wrong.any():
+    if not (np.max(deviations, axis=0) <= DEVIATION).all():
         worst = int(np.argmax(np.where(np.isfinite(degrees), np.max(deviations, axis=0), np.inf)))
         factors = ", ".join(f"{ratios[c][worst]:.8g} at c = {c:g}" for c in FACTORS)
         text = "the module is not homogeneous in its trainable parameters w: with c·w an output is multiplied by"

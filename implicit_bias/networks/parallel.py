@@ -42,8 +42,7 @@ class ParallelNetwork(GatedNetwork):
         given = list(networks) if isinstance(networks, Sequence) and not isinstance(networks, str) else []
         if len(given) < 2 or not all(isinstance(one, GatedNetwork) for one in given):
             raise InputError(f"networks must be two or more GatedNetworks, not {shown(networks)}")
-        kinds = {(type(one), one.inputs, one.degree, one.outputs) for one in given}
-        if len(kinds) > 1 or given[0].outputs != 1:
+        if len({(type(one), one.inputs, one.degree, one.outputs) for one in given}) > 1 or given[0].outputs != 1:
             raise InputError("the networks must be of one class, one output, and equal numbers of inputs and layers")
         super().__init__(given[0].inputs, len(given))
         self.networks = nn.ModuleList(copy.deepcopy(given))

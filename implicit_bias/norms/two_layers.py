@@ -194,8 +194,7 @@ class _RowForm(Norm):
         if self.row != 2 or self.outer == inf:
             return None
         index = self.units.index
-        groups = np.zeros_like(index) if self.euclidean else index
-        return GroupForm(diagonal(1 / self.scales[index]), groups)
+        return GroupForm(diagonal(1 / self.scales[index]), np.zeros_like(index) if self.euclidean else index)
 
     def polyhedral_form(self, k: int) -> PolyhedralForm | None:
         if 2 in (self.row, self.outer):
@@ -216,8 +215,7 @@ class _Operator(Norm):
     """Norm ‖diag(c)W‖_op, c = `scales`, dual ‖diag(c)⁻¹V‖_*; row h of W as (H, D) has all weights of unit h."""
 
     def __init__(self, units: GroupLasso, scales: Array) -> None:
-        counts = np.bincount(units.index)
-        if np.ptp(counts):
+        if np.ptp(np.bincount(units.index)):
             raise InputError("for 'spectral' all units must have equally many gates; choose another norm")
         self.units, self.scales = units, scales
         #: Gates sorted by unit.

@@ -32,8 +32,7 @@ def _canonical(expression: Any, args: list[Any], solver_context: Any = None) -> 
     W = args[0]
     H, D = W.shape
     s, t = cp.Variable(H), cp.Variable()
-    block = cp.bmat([[cp.diag(s), W], [W.T, t * np.eye(D)]])
-    return (cp.sum(s) + t) / 2, [block >> 0]
+    return (cp.sum(s) + t) / 2, [cp.bmat([[cp.diag(s), W], [W.T, t * np.eye(D)]]) >> 0]
 
 
 CANON_METHODS[TwoSummingAtom] = _canonical

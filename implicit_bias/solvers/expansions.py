@@ -206,8 +206,7 @@ def _along_dual(problem: MarginProblem, dual: Array) -> Iterator[tuple[Array, Ar
 def _along_weights(features: FittedKernels, weights: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the a_m (n,) that are nearest to the weights w_m, shape (k, n), and λ = 0: no λ belongs to them."""
     blocks = features.factors.transpose(1, 2, 0)
-    a = np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)])
-    yield a, np.zeros(features.n)
+    yield np.stack([np.linalg.lstsq(A, w)[0] for A, w in zip(blocks, weights, strict=True)]), np.zeros(features.n)
 
 
 def _candidates(

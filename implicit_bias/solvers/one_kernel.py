@@ -513,8 +513,7 @@ def solve_one_kernel(
             size *= POOL_GROWTH
             pool[order[:size]] = True
         chosen = [dual.working_set(pool, len(unsolved) ** -0.5, cache.largest) for dual in unsolved]
-        used = np.any([dual.s != 0 for dual in duals], axis=0)
-        cache.load(np.unique(np.concatenate(chosen)), used, deadline)
+        cache.load(np.unique(np.concatenate(chosen)), np.any([dual.s != 0 for dual in duals], axis=0), deadline)
         changes = _improved(unsolved, chosen, cache, deadline)
         for dual, outputs in zip(unsolved, cache.products(changes).T, strict=True):
             dual.outputs = dual.outputs + outputs

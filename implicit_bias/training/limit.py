@@ -116,6 +116,5 @@ def descend_to_limit(
             rows.append(row | (measure(network) if measure else {}))
             return stepper.converged
 
-        due = lambda step, recorded: step > SPACING * recorded  # noqa: E731
-        end = drive(steps(), record, due, deadline)
+        end = drive(steps(), record, lambda step, recorded: step > SPACING * recorded, deadline)
         return TrainingResult(pd.DataFrame(rows), config, end, deadline.seconds, networks=(network,))

@@ -62,8 +62,7 @@ class LayerFunction(Objective):
         steepness = steepness * (2.0**0.5 if self.outputs > 1 else 1.0)
         self.slopes = np.maximum(steepness * np.linalg.norm(self.X, axis=1), np.finfo(float).tiny)
         ordinary = 1 / SINGLE_UP_TO < self.slopes.max() < SINGLE_UP_TO
-        single = ordinary and len(self.X) >= single_from
-        self.precision: type[np.floating] = np.float32 if single else np.float64
+        self.precision: type[np.floating] = np.float32 if ordinary and len(self.X) >= single_from else np.float64
         self.ball, self.age = np.inf, 0
         #: Sizes of the hidden weights and the readout of each parallel network, in turn.
         self.sizes = [parameter.numel() for parameter in function.parameters]

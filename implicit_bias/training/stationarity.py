@@ -226,5 +226,4 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
         return np.where(lowest, q / q[lowest].min(), np.inf)
     if not degrees.min() > 0:
         raise InputError("some outputs do not grow with weights, so no scale makes all margins 1; use support='lowest'")
-    log_scale = (-np.log(q) / degrees).max()
-    return np.asarray(np.exp(degrees * log_scale + np.log(q)))
+    return np.asarray(np.exp(degrees * (-np.log(q) / degrees).max() + np.log(q)))

@@ -127,14 +127,12 @@ class SpanUpdates(MarginStepper):
         return self.first + self.kernel @ self.alpha
 
     def norm(self) -> float:
-        square = self.first_square + float(self.alpha @ (self.first + self.outputs()))
-        return max(square, 0.0) ** 0.5
+        return max(self.first_square + float(self.alpha @ (self.first + self.outputs())), 0.0) ** 0.5
 
     @torch.no_grad()
     def write(self) -> None:
         """Write w = w₀ + Φᵀα into the network, rounded to its dtype."""
-        change = (self.alpha[:, None] * self.X).to(self.start.dtype)
-        self.weights.copy_(self.start.index_add(0, self.regions, change))
+        self.weights.copy_(self.start.index_add(0, self.regions, (self.alpha[:, None] * self.X).to(self.start.dtype)))
 
 
 def updates_of(network: GatedNetwork, X: ArrayLike, y: ArrayLike, config: Optimiser) -> Stepper:

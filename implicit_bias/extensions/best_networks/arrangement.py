@@ -90,8 +90,7 @@ def activation_patterns(X: Any) -> Arrangement:
     walls = np.zeros((len(cells), n), dtype=bool)
     first = [int(np.flatnonzero((line_of == line) & (side != 0))[0]) for line in range(len(lines))]
     walls[:, first] = counts >= len(columns) - 1
-    patterns = (side == 0) | (cells[:, line_of] == (side > 0))
-    return Arrangement(patterns, walls)
+    return Arrangement((side == 0) | (cells[:, line_of] == (side > 0)), walls)
 
 
 def _check_number(m: int, rank: int) -> None:

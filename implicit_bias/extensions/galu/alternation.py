@@ -145,8 +145,7 @@ class _AlternatingSearch:
             factor = Cholesky(normal)
         except np.linalg.LinAlgError:
             return
-        change = factor.solve(slopes.ravel())
-        self._take(loss, self.A + change.reshape(k, d), self.B)
+        self._take(loss, self.A + factor.solve(slopes.ravel()).reshape(k, d), self.B)
 
     def improve_readout(self, loss: float) -> None:
         """Minimise over B; keep the old B if rounding would raise the loss. Then rescale to ‖a_j‖ = ‖b_j‖."""

@@ -140,8 +140,7 @@ class GaLUNetwork(LayeredNetwork):
         if not isinstance(gates, ReLUGates | SoftGates):
             raise InputError(f"gates must be ReLUGates(…) or SoftGates(…), not {shown(gates)}")
         k, d = gates.directions_.shape
-        several = dimensions(weights) == 3
-        W = as_floats(weights, "weights", 3 if several else 2).reshape(-1, *np.shape(weights)[-2:])
+        W = as_floats(weights, "weights", 3 if dimensions(weights) == 3 else 2).reshape(-1, *np.shape(weights)[-2:])
         if W.shape[1:] != (k, d):
             raise InputError(f"weights must have shape ({k}, {d}) or (q, {k}, {d}) for these gates, not {W.shape}")
         left, sizes, right = np.linalg.svd(W.transpose(1, 0, 2), full_matrices=False)
@@ -191,7 +190,6 @@ class GaLU0Network(GaLUNetwork):
         # Axes: paths up to the previous layer, last unit, inputs.
         paths = hidden[None]
         for weight in others[:-1]:
-            units = weight.shape[0]
-            paths = (paths[:, :, None, :] * weight.T[None, :, :, None]).reshape(-1, units, self.inputs)
+            paths = (paths[:, :, None, :] * weight.T[None, :, :, None]).reshape(-1, weight.shape[0], self.inputs)
         weights: Array = (others[-1][:, None, :, None] * paths).reshape(self.outputs, -1, self.inputs)
         return weights[0] if self.outputs == 1 else weights

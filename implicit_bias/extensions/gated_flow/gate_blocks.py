@@ -84,8 +84,7 @@ class MomentSums:
     def _rearrange(self, parents: np.ndarray, overlap: np.ndarray) -> None:
         """Rebuild the blocks, connected components of `overlap` (q, q); gate i starts with the sums of `parents`[i]."""
         count, labels = connected_components(csr_array(overlap), directed=False)
-        sizes = np.bincount(labels) * self.d
-        check_size(int(np.sum(sizes**2)), "the moments")
+        check_size(int(np.sum((np.bincount(labels) * self.d) ** 2)), "the moments")
         home = {int(gate): (block, i) for block in self.blocks for i, gate in enumerate(block.gates)}
         blocks = []
         for label in range(count):

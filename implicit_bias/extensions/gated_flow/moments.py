@@ -242,8 +242,7 @@ class Moments:
     @property
     def best_loss(self) -> float:
         """⟨y²⟩ − bᵀA⁺b, the loss of the best readout with these gates."""
-        gains = [float(np.sum(solve_diagonal(s.rhs**2, s.values))) for s in self.spectra]
-        return max(0.0, self.power - sum(gains))
+        return max(0.0, self.power - sum(float(np.sum(solve_diagonal(s.rhs**2, s.values))) for s in self.spectra))
 
     @property
     def best_weights(self) -> Array:

@@ -41,8 +41,7 @@ def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) ->
     if pixel >= process.n:
         raise InputError(f"pixel must be below n = {process.n}, not {pixel}")
     A = (process.covariance(0) + process.covariance(1)) / 4
-    means = np.stack([_open_mean(process, which, pixel) for which in (0, 1)])
-    b = np.array(process.labels) / 2 @ means
+    b = np.array(process.labels) / 2 @ np.stack([_open_mean(process, which, pixel) for which in (0, 1)])
     power = sum(label**2 for label in process.labels) / 2
     if not both:
         return Moments.from_arrays(b[None], A, power)

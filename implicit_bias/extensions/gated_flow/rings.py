@@ -139,8 +139,7 @@ class RingProcess(Ring):
             raise InputError("spectra must be eigenvalues of covariances: none negative, and not all zero")
         if (np.abs(spectra[:, 1:] - spectra[:, :0:-1]) > NEGLIGIBLE * size).any():
             raise InputError("spectra must be symmetric: frequency f has the eigenvalue of frequency n − f")
-        mirrored = np.roll(spectra[:, ::-1], 1, axis=1)
-        spectra = np.maximum((spectra + mirrored) / 2, 0.0)
+        spectra = np.maximum((spectra + np.roll(spectra[:, ::-1], 1, axis=1)) / 2, 0.0)
         variances = spectra.mean(axis=1, keepdims=True)
         if self.gain is not None:
             gain = as_positive(self.gain, "gain")
@@ -171,8 +170,7 @@ class RingProcess(Ring):
     def latent(self, which: int) -> Array:
         """Return the covariance C of z for class 0 or 1, shape (n, n)."""
         check_size(self.n**2, "a covariance")
-        row = np.fft.ifft(self.spectra[as_class(which)]).real
-        return np.asarray(scipy.linalg.circulant(row))
+        return np.asarray(scipy.linalg.circulant(np.fft.ifft(self.spectra[as_class(which)]).real))
 
     def covariance(self, which: int) -> Array:
         """Return the exact Cov(x) = E[xxᵀ] of class 0 or 1, shape (n, n)."""

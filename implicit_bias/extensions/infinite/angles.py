@@ -174,8 +174,7 @@ def symmetric(
     values = np.empty((n, n), dtype=points.norms.dtype)
     for rows, columns, pairs in points.blocks(progress=progress):
         # Adding 0.0 turns −0.0 into 0.0.
-        block = entries(pairs) * (points.rows[rows] @ points.rows[columns].T) + 0.0
-        mirror(values, rows, columns, block)
+        mirror(values, rows, columns, entries(pairs) * (points.rows[rows] @ points.rows[columns].T) + 0.0)
     return values
 
 

@@ -115,8 +115,7 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     values = gram.values
     if values.shape[0] != values.shape[1]:
         raise InputError("the matrix must be symmetric; use the kernel of one set of points")
-    context = context_of(values)
-    if context is not None and len(values) > MAX_MULTIPRECISION:
+    if context_of(values) is not None and len(values) > MAX_MULTIPRECISION:
         raise InputError(f"{len(values)} points would take hours in multiprecision; use at most {MAX_MULTIPRECISION}")
     lower, value, upper = _bounds(values)
     found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
@@ -298,8 +297,7 @@ def _smallest_of_circle(n: int, activation: Activation, digits: int) -> Smallest
     """Return min_k λ_k of `circle_eigenvalue`, computed with `digits` + 10 digits, with a bound of its error."""
     context = multiprecision(digits + 10)
     half = n // 2
-    angles = np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object)
-    pairs = unit_pairs(angles)
+    pairs = unit_pairs(np.array([2 * context.pi * j / n for j in range(half + 1)], dtype=object))
     largest = abs(pairs.cosine[1:]).max() if half else context.mpf(0)
     mean, error, _ = pair_mean(activation, np.array([context.mpf(1)]), largest, context.mpf(10) ** -digits, 2)
     entries = mean(pairs) * pairs.cosine

@@ -76,8 +76,7 @@ class Layer:
         error, slope_error = activation.dual_rounding(norms) * EPS, activation.rounding(norms) * EPS
         if activation.length_lipschitz is not None:
             slope_lipschitz = activation.length_lipschitz(norms)
-        angle_lipschitz = activation.angle_lipschitz(float(norms[-1]))
-        constants = error, slope_error, value_lipschitz, slope_lipschitz, angle_lipschitz
+        constants = error, slope_error, value_lipschitz, slope_lipschitz, activation.angle_lipschitz(float(norms[-1]))
         return cls(norms, *squares, *constants, 0, activation.dual, activation.pair)
 
     def indices(self, lengths: Array) -> NDArray[np.int64]:
@@ -144,8 +143,7 @@ def next_pairs(
     # Both the cosine and its approximation are between −1 and 1.
     cosines_error = np.minimum(errors / size + 2 * lengths_error + 4 * EPS, 2.0)
     cosines[same], cosines_error[same] = 1.0, 0.0
-    angles = np.arccos(cosines)
-    return GaussianPairs(r, s, cosines, angles), PairErrors(
+    return GaussianPairs(r, s, cosines, np.arccos(cosines)), PairErrors(
         lengths_error, cosines_error, _angle_errors(cosines, cosines_error)
     )
 

@@ -104,8 +104,7 @@ class Element:
         u, d, falls = self.cones, change.cones, [0.0]
         # The roots of (u₀ + αd₀)² = ‖u₁ + αd₁‖², a + 2bα + cα² = 0 with a > 0; 1/α is a root of c + 2bβ + aβ².
         a, b = _determinants(u), u[:, 0] * d[:, 0] - (u[:, 1:] * d[:, 1:]).sum(axis=1)
-        c = _determinants(d)
-        inside = b * b - a * c
+        inside = b * b - a * _determinants(d)
         beta = np.where(inside > 0, (-b + abs(inside) ** 0.5) / a, 0 * a)
         for U, D in zip(self.blocks, change.blocks, strict=True):
             L = _lower(U)
@@ -173,8 +172,7 @@ class NesterovTodd:
         self.size = (S / Z) ** 0.5
         first, second = s.cones / S[:, None], z.cones / Z[:, None]
         gamma = ((1 + (first * second).sum(axis=1)) / 2) ** 0.5
-        mirrored = np.hstack([second[:, :1], -second[:, 1:]])
-        self.w = (first + mirrored) / (2 * gamma)[:, None]
+        self.w = (first + np.hstack([second[:, :1], -second[:, 1:]])) / (2 * gamma)[:, None]
         self.R, self.inverses = list[Any](), list[Any]()
         for block, other in zip(s.blocks, z.blocks, strict=True):
             L, M = _lower(block), _lower(other)
@@ -263,8 +261,7 @@ class EmbeddedProgram:
         """Return GᵀD⁻²G (N, N) as a new array, for the Nesterov–Todd scaling D."""
         (places, values), q, factors = self.single, len(self.single[0]), 1 / scaling.size**2
         half = self.lines / scaling.lines[q:, None]
-        mirrored = np.hstack([scaling.w[:, :1], -scaling.w[:, 1:]])
-        a = (mirrored[:, None] @ self.cones)[:, 0].T
+        a = (np.hstack([scaling.w[:, :1], -scaling.w[:, 1:]])[:, None] @ self.cones)[:, 0].T
         M = np.tensordot(factors, self.squares, axes=(0, 0)) + (2 * factors * a) @ a.T + half.T @ half
         np.add.at(M, (places, places), (values / scaling.lines[:q]) ** 2)
         for rows, inverse in zip(self.blocks, scaling.inverses, strict=True):

@@ -60,8 +60,7 @@ class Point:
     def of(cls, first: list[Tensor], second: list[Tensor], rho: Tensor, nu: Tensor) -> Self:
         """Return the point of these parts: [λ, η, w], [z, s, u], ρ and (ν, b)."""
         n, H, more = map(len, first)
-        values = library(nu).hstack([*first, *second, rho, nu])
-        return cls(values, n, H, n + H + more)
+        return cls(library(nu).hstack([*first, *second, rho, nu]), n, H, n + H + more)
 
     def split(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the numbers of λ and z, of η and s, and of w and u, given one for each pair, shape (m,)."""
@@ -209,10 +208,9 @@ class Program:
 
     def margins(self, f: Tensor) -> Tensor | None:
         """Return the entries of f of samples; None if one of a constraint is below −`constraint_slack`·max|f|."""
-        if self.margin_rhs is not None:
-            least = -self.kernels.settings.constraint_slack * abs(f).max()
-            if f[self.margin_rhs == 0].min() < least:
-                return None
+        slack = self.kernels.settings.constraint_slack
+        if self.margin_rhs is not None and f[self.margin_rhs == 0].min() < -slack * abs(f).max():
+            return None
         return self.samples(f)
 
     def start(self) -> Point:
@@ -311,9 +309,8 @@ class NewtonSystem:
         c, corner = f / at.rho, at.eta @ q / at.rho
         if box is not None:
             diagonal, c, corner = diagonal + more, c + more * box, corner + more @ box**2
-        xp = library(P)
         #: Columns and corner of the bordered system, and the arguments of `kernels.factor`.
-        self.columns = xp.concatenate([P, -c[:, None], program.equalities], 1)
+        self.columns = library(P).concatenate([P, -c[:, None], program.equalities], 1)
         self.corner = filled(P, 2 * (self.columns.shape[1],), 0.0)
         add_to_diagonal_(self.corner[:H, :H], -own)
         self.corner[H, :H] = self.corner[:H, H] = -(q + 1) / 2
@@ -399,8 +396,7 @@ class NewtonSystem:
     def solution(self, residual: tuple[Tensor, Tensor], products: Tensor) -> Direction:
         """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw."""
         at, box, H, xp = self.at, self.program.box, len(self.q), library(products)
-        quotients = products / at.first
-        z, s, u = at.split(quotients)
+        z, s, u = at.split(products / at.first)
         a, right = -residual[0], -residual[1]
         a -= z
         right[:H] += s

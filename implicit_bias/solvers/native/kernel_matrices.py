@@ -56,8 +56,7 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
         return options.stop()
 
     tol, most = options.tol / 2, SETTINGS.max_iterations
-    rounds = SampleSet(ours, start, ours.nothing_known(), tol, most, watch, options.limited)
-    found = rounds.run(strict=False)
+    found = SampleSet(ours, start, ours.nothing_known(), tol, most, watch, options.limited).run(strict=False)
     if options.verbose:
         end_line()
     lam, eta, b = found.weights

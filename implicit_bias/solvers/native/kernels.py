@@ -49,8 +49,7 @@ FEWER = "use fewer units or samples, or solver='CLARABEL'"
 def affordable_products(samples: int, columns: int, settings: Settings) -> int:
     """Return how many products with K(η) and a partial factor take as long as a whole factor of K(η)."""
     # n³/3 operations, and 4n(columns + rank) for a product, each slower by `product_cost`.
-    rank = settings.partial_rank * samples
-    return int(samples**2 / (12 * settings.product_cost * (columns + rank)))
+    return int(samples**2 / (12 * settings.product_cost * (columns + settings.partial_rank * samples)))
 
 
 class GroupKernels(ABC):
@@ -242,8 +241,7 @@ class SubsetKernels(StackedKernels):
 
     @cached_property
     def A(self) -> Tensor:  # noqa: N802
-        units = len(self.features.subsets)
-        return self.features.dense().reshape(self.n, units, -1) * self.signs[:, None, None]
+        return self.features.dense().reshape(self.n, len(self.features.subsets), -1) * self.signs[:, None, None]
 
     def part(self, rows: slice) -> SubsetKernels:
         return SubsetKernels(self.features.select(rows), self.signs[rows], self.settings)
@@ -436,12 +434,10 @@ class ScaledFeatures(LowRank):
         self.size = (kernels.G**2 @ root**2) @ (kernels.X**2).sum(1)
 
     def times(self, V: Tensor) -> Tensor:
-        columns = [self.kernels.outputs(self.root * own.reshape(self.shape)) for own in V.T]
-        return library(V).stack(columns, 1)
+        return library(V).stack([self.kernels.outputs(self.root * own.reshape(self.shape)) for own in V.T], 1)
 
     def adjoint(self, x: Tensor) -> Tensor:
-        columns = [(self.root * self.kernels.adjoint(own)).reshape(-1) for own in x.T]
-        return library(x).stack(columns, 1)
+        return library(x).stack([(self.root * self.kernels.adjoint(own)).reshape(-1) for own in x.T], 1)
 
     def moment(self, weights: Tensor) -> Tensor:
         size = self.shape[0] * self.shape[1]

@@ -242,8 +242,7 @@ class NuclearConditions(MatrixConditions):
         gamma, dt = (float(q[-2]), float(q[-1])) if program.hard else (0.0, 0.0)
         dV = program.adjoint(lam)
         dS = dt * self.J - 2 / t * symmetric(dV @ V.mT)
-        Q = symmetric(H - self.N @ dS @ self.N)
-        return NuclearIterate(lam, *self.slacks(lam, c_u, c_z), Q, b, gamma, dV, dt)
+        return NuclearIterate(lam, *self.slacks(lam, c_u, c_z), symmetric(H - self.N @ dS @ self.N), b, gamma, dV, dt)
 
     def longest(self, change: NuclearIterate) -> float:
         at = self.at

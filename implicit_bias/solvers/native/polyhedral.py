@@ -275,5 +275,4 @@ class PolyhedralConditions:
         )
         if max(first, second) < SHORTEST_STEP or not np.isfinite(direction.W).all():
             return None
-        primal = (second, first) if self.program.sums else (first, second)
-        return self.at.moved(direction, first, second, primal)
+        return self.at.moved(direction, first, second, (second, first) if self.program.sums else (first, second))

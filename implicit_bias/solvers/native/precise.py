@@ -168,8 +168,7 @@ class ExactFactor:
         for j in range(n):
             if stop():
                 raise ArithmeticError("the time is up")
-            row = matrix[j, :j] * matrix.diagonal()[:j]
-            matrix[j:, j] -= matrix[j:, :j] @ row
+            matrix[j:, j] -= matrix[j:, :j] @ (matrix[j, :j] * matrix.diagonal()[:j])
             if matrix[j, j] == 0:
                 raise ArithmeticError("the normal matrix is singular")
             matrix[j + 1 :, j] /= matrix[j, j]
@@ -208,9 +207,8 @@ class PreciseSet(GrowingSet, Support):
         #: W = TŴ/s for Ŵ as rows of length d, sorted by their groups 0 … H − 1, which are padded to the same size.
         self.T, self.H = (form.expand @ padding(form.index).T).tocsc(), form.count
         self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
-        size = float(length(features.row_norms() / problem.required_margin)) / self.n**0.5
         #: s, a power of two with which φ̂_i have a mean square length near 1; p̂, None for a hard margin; and ỹ.
-        self.scale = nearest_power_of_two(size)
+        self.scale = nearest_power_of_two(float(length(features.row_norms() / problem.required_margin)) / self.n**0.5)
         self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
         self.column = problem.intercept * problem.y / self.m
         super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), problem.y)
@@ -370,8 +368,7 @@ class SetProgram:
         infeasible = self.box is None and self.lower >= 1 / NO_MARGIN
         if infeasible or abs(Bounds(self.lower, self.upper).gap) <= whole.tol / 2:
             return True
-        limit = Status.ITERATION_LIMIT if self.iterations >= whole.most else None
-        self.stopped = whole.watch() or limit
+        self.stopped = whole.watch() or (Status.ITERATION_LIMIT if self.iterations >= whole.most else None)
         self.iterations += self.stopped is None
         return self.stopped is not None
 
@@ -643,8 +640,7 @@ def rounded(
     """
     x = exact.astype(np.float64)
     reach = (abs(forms * exact) / room[:, None]).max(axis=0).astype(np.float64)
-    free = abs(exact) * 1e-12 < stay
-    chosen = np.lexsort([-reach, ~free.astype(bool)])[:together]
+    chosen = np.lexsort([-reach, ~(abs(exact) * 1e-12 < stay).astype(bool)])[:together]
     chosen = chosen[x[chosen] != 0]
     if not len(chosen):
         return x
@@ -659,8 +655,7 @@ def rounded(
         known.extend(_reduced(basis, deadline or Deadline()))
     moved = 0 * missing
     for b, plane in zip(known[0][::-1], known[1][::-1], strict=True):
-        times = gmpy2.rint((missing - moved) @ plane / (plane @ plane))
-        moved = moved + times * b
+        moved = moved + gmpy2.rint((missing - moved) @ plane / (plane @ plane)) * b
     x[chosen] += (moved[-len(chosen) :] * stay).astype(np.float64)
     return x
 

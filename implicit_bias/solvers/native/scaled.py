@@ -175,8 +175,7 @@ class ScaledProblem(ABC):
         # Most samples of many are outside the working set.
         if 0 < 4 * len(used) < len(a):
             features, a = features.select(used), a[used]
-        V = self.expand.T @ features.adjoint(a)
-        return np.asarray(self.expand @ (as_numpy(eta)[self.index, None] * V))
+        return np.asarray(self.expand @ (as_numpy(eta)[self.index, None] * (self.expand.T @ features.adjoint(a))))
 
     def intercept(self, b: Tensor) -> float:
         """Return s times the intercept, as `weights` returns s times W, in the original coordinates."""
@@ -282,8 +281,7 @@ class ChunkedProblem(GatedProblem):
             float(length(self.mixed.row_norms() / problem.required_margin)) / np.sqrt(features.n * form.count) or 1.0
         )
         ScaledProblem.__init__(self, problem, form, device, settings, scale)
-        parts = lambda: map(self.mixed.gates, features.X.chunks)  # noqa: E731
-        self._prepare(scale, contrasts(parts, form.index, settings))
+        self._prepare(scale, contrasts(lambda: map(self.mixed.gates, features.X.chunks), form.index, settings))
 
     def inputs_of(self, rows: Tensor) -> Tensor:
         return self.to_device(self.mixed.X[as_numpy(rows)])
@@ -370,5 +368,4 @@ def scaled(problem: MarginProblem, form: GroupForm, device: str, settings: Setti
         own = features.mixed(form.expand)
         if isinstance(own, SubsetFeatures) and np.array_equal(form.index, np.arange(own.k) // own.count):
             return SubsetProblem(problem, form, own, settings)
-    kind = BlockProblem if features.gate_values is None else GatedProblem
-    return kind(problem, form, device, settings)
+    return (BlockProblem if features.gate_values is None else GatedProblem)(problem, form, device, settings)

@@ -464,5 +464,4 @@ class GroupSet(GrowingSet):
         self.dropped |= inactive
         self.chosen &= ~inactive
         self.chosen[new[: max(self.first // 2, int(settings.group_growth * self.chosen.sum()))]] = True
-        gap = settings.group_gap_share * self.incumbent.bounds.gap
-        self.aim = min(self.aim, gap) if len(new) else self.tol / 2
+        self.aim = min(self.aim, settings.group_gap_share * self.incumbent.bounds.gap) if len(new) else self.tol / 2

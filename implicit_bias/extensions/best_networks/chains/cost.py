@@ -128,8 +128,7 @@ class Box:
         inner, slopes = _chords(self.blocks, self.cost.p)
         outer, steep = _chords(self.units, self.cost.e)
         T = self.cost.sums(s)
-        each = s**self.cost.p - inner - slopes * s
-        return steep[self.cost.owners] * each, T**self.cost.e - outer - steep * T
+        return steep[self.cost.owners] * (s**self.cost.p - inner - slopes * s), T**self.cost.e - outer - steep * T
 
     def split(self, s: Array) -> tuple[Box, Box]:
         """Split the s_b or T_h with the largest chord gap at s (B,), between there and the peak; return both boxes."""

@@ -214,8 +214,7 @@ class _ChainSearch:
     @property
     def lower(self) -> float:
         """Lower bound of the optimum over all chains."""
-        left = self.boxes[0][0] if self.boxes else np.inf
-        return min(self.upper, max(self.convex, min(left, self.closed)))
+        return min(self.upper, max(self.convex, min(self.boxes[0][0] if self.boxes else np.inf, self.closed)))
 
     @property
     def gap(self) -> float:

@@ -101,8 +101,7 @@ def _node_bounds(
         multipliers.append(solve_relaxation(rows @ rows.T, NODE_ACCURACY, late)[0][1:])
         candidates.append(SignBound(F, multipliers[-1])(f))
         bounds = np.minimum(bounds, candidates[-1])
-    useful = np.unique(np.argmin(candidates, axis=0)[bounds > target])
-    return bounds, [multipliers[i] for i in useful if i]
+    return bounds, [multipliers[i] for i in np.unique(np.argmin(candidates, axis=0)[bounds > target]) if i]
 
 
 def fit_affine_rule(

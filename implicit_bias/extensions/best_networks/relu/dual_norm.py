@@ -84,8 +84,7 @@ class RotatedInputs:
         Q = np.linalg.qr(X.T)[0] if d > n else np.eye(d)
         T, defect = X @ Q, float(np.linalg.norm(Q.T @ Q - np.eye(len(Q.T)))) + len(Q.T) * share(d + 8)
         rounding = 2 * share(len(Q.T) + 8) * length(np.abs(X) + np.abs(T) @ np.abs(Q.T), axis=1)
-        residuals = length(X - T @ Q.T, axis=1) + rounding
-        return cls(T, Q, 1 + defect, residuals * (1 + share(d + 16)))
+        return cls(T, Q, 1 + defect, (length(X - T @ Q.T, axis=1) + rounding) * (1 + share(d + 16)))
 
     def bound(self, dual_norm: float, dual: Array) -> float:
         """Bound max |h| on X, from a bound `dual_norm` of it on T, by ‖Q‖ · `dual_norm` + Σ_i λ_i ‖x_i − Q t_i‖."""

@@ -83,8 +83,7 @@ class _RelaxedConditions:
     def moved(self, direction: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return (d, X) after steps along the direction that keep Z and X positive definite."""
         step, change = direction
-        X = self.X + _step_length(self.X, change) * change
-        return self.d + _step_length(self.Z, np.diag(step)) * step, X
+        return self.d + _step_length(self.Z, np.diag(step)) * step, self.X + _step_length(self.X, change) * change
 
 
 def _inverse(Z: Array) -> Array:

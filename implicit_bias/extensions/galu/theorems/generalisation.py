@@ -143,8 +143,7 @@ def generalisation_bound_a_priori(
     delta = as_probability(delta)
     doublings = (memorisation_width(X, delta / 2).width - 1).bit_length()
     sampling = delta / (2 * (doublings + 1) * (doublings + 2))
-    output = math.sqrt(2 * kernel_energy(X, y)[1])
-    return _bound(0.0, output, label_bound, 2**doublings, len(X), sampling, delta)
+    return _bound(0.0, math.sqrt(2 * kernel_energy(X, y)[1]), label_bound, 2**doublings, len(X), sampling, delta)
 
 
 def kernel_energy(X: Array, y: Array) -> tuple[float, float]:

@@ -97,8 +97,7 @@ class MemorisationWidth:
 
     def failure(self, k: int) -> float:
         """Return a bound on the probability that k gates do not suffice: m exp(−kλ/(8‖X‖²)), at most 1."""
-        exponent = as_number_of(k, "k") * self.eigenvalue / (8 * self.squared_norm)
-        return min(1.0, self.samples * math.exp(-exponent))
+        return min(1.0, self.samples * math.exp(-(as_number_of(k, "k") * self.eigenvalue / (8 * self.squared_norm))))
 
 
 def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
@@ -206,8 +205,7 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
     """
     X, delta = unit_samples(X), as_probability(delta)
     m, d = X.shape
-    square = (X @ X.T) ** 2
-    least, error = float(np.linalg.eigvalsh(square)[0]), (m + d) * m * np.finfo(float).eps
+    least, error = float(np.linalg.eigvalsh((X @ X.T) ** 2)[0]), (m + d) * m * np.finfo(float).eps
     if least <= error:
         raise InputError(
             f"σ_min(X ⋆ X) is 0 up to rounding: {m} samples of {d} inputs are parallel or more than d(d + 1)/2; "

@@ -47,8 +47,7 @@ class MovedGates:
     @property
     def conditions_hold(self) -> bool:
         """True if k and d satisfy the conditions of Theorem 5 and Lemma 11, and ε ≤ 1, which their proof requires."""
-        wide = self.k >= self.printed_width and self.d > math.log(2 * self.k / self.delta)
-        return wide and self.epsilon <= 1
+        return self.k >= self.printed_width and self.d > math.log(2 * self.k / self.delta) and self.epsilon <= 1
 
 
 def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGates:
