@@ -334,9 +334,8 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     # The factor is limited so that sums do not overflow.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min(initial=np.inf)))
     # Products with a power of two are exact, and a multiple of λ has the same bound.
-    factors = [scale, math.ldexp(0.5, math.frexp(scale)[1])] if precise else [scale]
     found = []
-    for factor in factors:
+    for factor in [scale, math.ldexp(0.5, math.frexp(scale)[1])] if precise else [scale]:
         scaled, multipliers = _with_zero_sum(problem, factor * lam), factor * mu
         exact = _normal(np.append(factor * lam, multipliers), np.append(lam, mu))
         summed = not exact or (factor == scale and (precise or problem.intercept))

@@ -60,9 +60,8 @@ def null_vector(problem: MarginProblem, lam: Array, mu: Array) -> tuple[Array, A
             return None
         wrong = signed[used] & (values < 0)
         if not wrong.any() and to_fractions(gains[used]) @ values > 0:
-            total = values[used < n].sum() or np.abs(values).sum()
             proof = np.zeros(len(given))
-            proof[used] = values / total
+            proof[used] = values / (values[used < n].sum() or np.abs(values).sum())
             return proof[:n], proof[n:]
         used = used[~wrong & ((values != 0) | (used >= n))]
     return None

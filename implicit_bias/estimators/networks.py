@@ -44,9 +44,8 @@ class _GatedClassifier(MarginClassifier):
         import cvxpy as cp
 
         def features(Z: Any) -> Array:
-            rows = self._inputs(validated(self, Z, reset=False, sparse=True))
             assert problem.gates is not None
-            return problem.gates(rows).dense()
+            return problem.gates(self._inputs(validated(self, Z, reset=False, sparse=True))).dense()
 
         found = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
         # The same constraints on the predictor f = b.

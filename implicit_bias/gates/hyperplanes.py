@@ -192,11 +192,10 @@ class _HyperplaneContexts(ContextGates, ThresholdGates):
 
     def contexts_of(self, X: Any) -> np.ndarray:
         bits = context_bits(self.contexts)
-        powers = 2 ** np.arange(bits)[::-1]
         projections = self._project(X)
         check_size(len(projections) * int(self.units), "the contexts")
         opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
-        return np.asarray(opened.astype(np.int64) @ powers)
+        return np.asarray(opened.astype(np.int64) @ (2 ** np.arange(bits)[::-1]))
 
 
 class HyperplaneGates(_HyperplaneContexts):

@@ -121,15 +121,11 @@ class KernelCache:
         self, places: np.ndarray, columns: np.ndarray, values: Array, new: np.ndarray, known: np.ndarray
     ) -> None:
         """Store `values` in the `columns` of the rows at `places`, and in those `known` the entries of stored rows."""
-
-        def store(part: slice) -> None:
-            _set_entries(self.rows, places[part], columns, values[part])
-
-        def store_symmetric(part: slice) -> None:
-            _set_symmetric(self.rows, places, known[part], self.place[known[part]], new)
-
-        in_threads(store, row_blocks(len(places), STORED))
-        in_threads(store_symmetric, row_blocks(len(known), STORED))
+        A, others = self.rows, self.place[known]
+        in_threads(lambda part: _set_entries(A, places[part], columns, values[part]), row_blocks(len(places), STORED))
+        in_threads(
+            lambda part: _set_symmetric(A, places, known[part], others[part], new), row_blocks(len(known), STORED)
+        )
 
     def square(self, samples: np.ndarray) -> Array:
         """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""

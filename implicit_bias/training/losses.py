@@ -35,9 +35,8 @@ def log_sum_exp(margins: Tensor) -> Tensor:
 
 
 def _crammer_singer(outputs: Tensor, classes: Tensor) -> Tensor:
-    right = outputs.gather(2, classes[..., None])
     others = outputs.scatter(2, classes[..., None], -torch.inf).amax(dim=2)
-    return torch.relu(1 + others - right[..., 0])
+    return torch.relu(1 + others - outputs.gather(2, classes[..., None])[..., 0])
 
 
 #: ℓ(f, y) of outputs f (R, b, q) at classes y (R, b), shape (R, b).

@@ -117,10 +117,6 @@ def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
     return [*known], line_of, side
 
 
-def _floats(lines: list[Any]) -> Array:
-    return np.array([[value / max(map(abs, line)) for value in line] for line in lines])
-
-
 def _independent(lines: list[Any]) -> Iterator[int]:
     """Yield the first columns, in ascending order, that are a basis of the column space of the rows `lines`; exact."""
     rows = [[Fraction(value) for value in line] for line in lines]
@@ -167,7 +163,7 @@ def _around(lines: list[list[int]], through: np.ndarray) -> np.ndarray:
 
 def _rays(lines: list[list[int]]) -> np.ndarray:
     """Return sign⟨u, v⟩ (N, m) of all lines v, for the rays ±u that r − 1 independent hyperplanes share, each once."""
-    F = _floats(lines)
+    F = np.array([[value / max(map(abs, line)) for value in line] for line in lines])
     subsets = np.array([*itertools.combinations(range(len(lines)), F.shape[1] - 1)])
     rays, sizes = _normals(F[subsets], -1), _normals(np.abs(F)[subsets], 1)
     products = rays @ F.T

@@ -244,9 +244,8 @@ def search_gates(
         raise InputError(
             f"{units} units on {X.shape[1]} inputs fit {len(X)} samples with almost any gates; take fewer units"
         )
-    seeds = np.random.default_rng(as_seed(seed)).integers(2**63, size=restarts)
     first, losses, best = [], [], None
-    for start in seeds:
+    for start in np.random.default_rng(as_seed(seed)).integers(2**63, size=restarts):
         found = improve_filters(X, y, units=units, steps=steps, seed=int(start))
         first.append(found.history[0])
         losses.append(found.solution.loss)

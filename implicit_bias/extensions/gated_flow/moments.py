@@ -163,8 +163,8 @@ class Moments:
         cells = distinct[:-d].T.reshape(len(first), d, k, d)[:, :, first]
         count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
         groups = [np.flatnonzero(labels == label) for label in range(count)]
-        blocks = tuple(_block(gates, cells, b[first]) for gates in groups)
-        found = cls(inverse, blocks, power, d)
+        blocks = (Block(g, cells[g][:, :, g].reshape(d * len(g), -1), b[first][g]) for g in groups)
+        found = cls(inverse, tuple(blocks), power, d)
         _check_consistent(found)
         return found
 
@@ -268,11 +268,6 @@ class Moments:
             distinct[..., block.gates, :] = (c @ s.vectors.T).reshape(*c.shape[:-1], -1, self.d)
         distinct /= np.sqrt(self.multiplicity)[:, None]
         return np.asarray(distinct[..., self.inverse, :])
-
-
-def _block(gates: np.ndarray, cells: Array, b: Array) -> Block:
-    size = b.shape[1] * len(gates)
-    return Block(gates, cells[gates][:, :, gates].reshape(size, size), b[gates])
 
 
 def _check_consistent(moments: Moments) -> None:

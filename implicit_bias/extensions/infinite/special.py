@@ -122,8 +122,7 @@ def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:
                 "down, or leave out digits"
             )
         # The terms grow to e^{β²/2} before they cancel.
-        spare = 10 + math.ceil(float(beta) ** 2 / 2)
-        with context.workdps(context.dps + spare):
+        with context.workdps(context.dps + 10 + math.ceil(float(beta) ** 2 / 2)):
             cosine, sine = context.cos(psi), context.sin(psi)
             terms = [(context.mpf(1), psi), (-beta * context.sqrt(context.pi / 2), 1 - cosine)]
             total, k, power = terms[0][0] * psi + terms[1][0] * terms[1][1], 1, sine

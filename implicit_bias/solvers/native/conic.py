@@ -118,7 +118,6 @@ def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[Embedd
 def _matrix(r: int, triangle: Any, exact: Any) -> Any:
     """Return symmetric matrices (r, r, …), given the upper triangle (·, …), column by column, times √2 outside."""
     j, i = np.tril_indices(r)
-    factors = exact(np.where(i == j, 1.0, 0.5)) ** 0.5
     found = exact(np.zeros((r, r, *triangle.shape[1:])))
-    found[i, j] = found[j, i] = (triangle.T * factors).T
+    found[i, j] = found[j, i] = (triangle.T * exact(np.where(i == j, 1.0, 0.5)) ** 0.5).T
     return found

@@ -328,9 +328,8 @@ class NewtonSystem:
             # Free the memory of an earlier factor.
             vars(self).pop("factor", None)
             diagonal = self.diagonal + shift * self.weights.sum() if shift else self.diagonal
-            lam = self.at.lam if self.partial else None
             with suppress(ArithmeticError, np.linalg.LinAlgError):
-                factor = self.kernels.factor(self.weights, diagonal, precise, lam)
+                factor = self.kernels.factor(self.weights, diagonal, precise, self.at.lam if self.partial else None)
                 self.factor = BorderedFactor(factor, self.columns, self.corner)
                 return
         raise ArithmeticError("the normal matrix is not positive definite, or the bordered system is singular")
@@ -557,9 +556,8 @@ class MarginDescent:
         def ends(step: int, lam: Tensor) -> bool:
             """Keep the lower bound of an iterate; return True if a limit is reached."""
             score(lam, before + step)
-            stop = self.watch(self.best.iterations, self.best)
             limit = Status.ITERATION_LIMIT if self.best.iterations >= self.most else None
-            self.best = replace(self.best, stopped=stop or limit)
+            self.best = replace(self.best, stopped=self.watch(self.best.iterations, self.best) or limit)
             return self.best.stopped is not None
 
         lam = inseparability_proof(kernels, self.program.intercept_column, ends)

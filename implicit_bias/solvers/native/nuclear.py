@@ -79,11 +79,10 @@ class NuclearProgram(BallProgram):
             # Samples drawn at random stand for all.
             p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))
             if len(bounded):
-                total = float(p[bounded].sum())
                 shares = self.support.scattered(np.append(0 * self.m, 1.0), p, n)
                 self.joined = self.units.matrices(problem.adjoint(shares))[None]
                 self.m, self.y = np.append(self.m, shares @ m), np.append(self.y, shares @ y)
-                self.p = np.append(self.p, total)
+                self.p = np.append(self.p, float(p[bounded].sum()))
 
     def adjoint(self, lam: Array) -> Array:
         """Return V (H, R, D) = Σ_i λ_i A_i."""

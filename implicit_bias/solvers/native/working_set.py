@@ -289,10 +289,9 @@ class SampleSet(GrowingSet, Support):
         own = program.with_intercept(P @ eta, b)
         whole = len(self.rows) == scaled.n
         self.f = self._scattered(own) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
-        upper = upper_bound(value, self.f, scaled.box)[0]
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
         self.least = upper_bound(value, own, program.box)[1]
-        bounds = Bounds(self._lower(outcome), upper)
+        bounds = Bounds(self._lower(outcome), upper_bound(value, self.f, scaled.box)[0])
         return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, whole_eta, b), bounds=bounds)
 
     def _scattered(self, lam: Tensor) -> Tensor:

@@ -121,9 +121,8 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
         least = 8 * lemma.squared_norm / lemma.eigenvalue * math.log(lemma.samples)
         raise InputError(f"k = {k} gates are too few for a rate in advance; take more than {math.floor(least)}")
     largest, smallest = k * lemma.squared_norm, k * lemma.eigenvalue / 2
-    rate = 1 - smallest / largest
     step = lemma.samples / (2 * largest)
-    return DescentRate(step, rate, math.sqrt(largest), math.sqrt(smallest), lemma.samples, failure)
+    return DescentRate(step, 1 - smallest / largest, math.sqrt(largest), math.sqrt(smallest), lemma.samples, failure)
 
 
 def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Array:

@@ -171,9 +171,8 @@ def galu_excess(
     (k, d), epsilon = start.shape, float(length(trained - start, axis=1).max())
     root, largest = math.sqrt(k), float(np.abs(alpha).max())
     on_samples = lipschitz * float(np.abs(difference @ alpha).mean()) / root
-    size = float((np.abs(alpha) * length(trained, axis=1)).max())
     gates = moved_gates(d, k, max(epsilon, SMALLEST_EPSILON), delta)
-    printed = lipschitz * size * math.sqrt(gates.printed)
+    printed = lipschitz * float((np.abs(alpha) * length(trained, axis=1)).max()) * math.sqrt(gates.printed)
     share = _share(epsilon, k, delta)
     bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(share), root * largest * share)
     flips, conditions = float(flipped.mean()), gates.conditions_hold
