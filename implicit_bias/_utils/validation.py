@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_seed, shown, without_torch
@@ -52,7 +53,7 @@ def _short(error: Exception) -> str:
 def validated(
     estimator: BaseEstimator, X: Any, y: Any = "no_validation", *, reset: bool, sparse: bool = False, **checks: Any
 ) -> Any:
-    """Return X (n, d) as finite float64, or the pair (X, y) if y is given and not None.
+    """Return X (n, d) as finite float64, or the pair (X, y) if y is given and not None; y of a classifier are labels.
 
     `reset` sets the estimator's features; otherwise X is compared with those of `fit`. `sparse` allows a sparse X.
     `checks` are parameters of scikit-learn's `validate_data`. InputError is raised for invalid and masked inputs.
@@ -65,6 +66,10 @@ def validated(
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
         checks |= {"accept_sparse": ("csr", "csc", "coo") if sparse else False}
         found = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
+        if isinstance(found, tuple) and is_classifier(estimator):
+            check_classification_targets(found[1])
+        if "y_numeric" in checks:
+            found = found[0], found[1].astype(np.float64)
     if not sparse:
         return found
     inputs, *rest = found if isinstance(found, tuple) else (found,)

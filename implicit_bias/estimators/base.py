@@ -10,20 +10,11 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import Array, InputError, as_flag, as_positive, one_of, shown
 from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.validation import (
-    UnfittedError,
-    as_weights,
-    refusals,
-    seed_of,
-    unequal,
-    validated,
-    with_class_weights,
-)
+from implicit_bias._utils.validation import UnfittedError, as_weights, seed_of, unequal, validated, with_class_weights
 from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features.base import UnkeptFeatures
@@ -318,8 +309,6 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array]:
         """Return the indices (m,) of the distinct samples with weight, and their c_i (m,), with class weights."""
         given = as_weights(sample_weight, X)
-        with refusals():
-            check_classification_targets(y)
         rows, given = _merged(X, np.unique(y, return_inverse=True)[1], given)
         return rows, with_class_weights(given, self.class_weight, y[rows])
 

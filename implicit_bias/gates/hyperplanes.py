@@ -157,17 +157,13 @@ def quantiles(values: Array, shares: Array, weight: Array | None = None) -> Arra
 
 def check_cutoff(cutoff: Any) -> None:
     """Raise InputError unless a cutoff is 'median', 'random', a finite number or a range of quantile levels."""
-    if isinstance(cutoff, str) and cutoff in ("median", "random"):
-        return
-    if math.isfinite(as_real(cutoff)):
-        return
+    named = isinstance(cutoff, str) and cutoff in ("median", "random")
     pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
-    if pair and 0 <= cutoff[0] <= cutoff[1] <= 1:
-        return
-    raise InputError(
-        "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
-        f"not {shown(cutoff)}"
-    )
+    if not (named or math.isfinite(as_real(cutoff)) or (pair and 0 <= cutoff[0] <= cutoff[1] <= 1)):
+        raise InputError(
+            "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
+            f"not {shown(cutoff)}"
+        )
 
 
 def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array]:

@@ -121,11 +121,9 @@ class KernelCache:
         self, places: np.ndarray, columns: np.ndarray, values: Array, new: np.ndarray, known: np.ndarray
     ) -> None:
         """Store `values` in the `columns` of the rows at `places`, and in those `known` the entries of stored rows."""
-        A, others = self.rows, self.place[known]
+        A, old = self.rows, self.place[known]
         in_threads(lambda part: _set_entries(A, places[part], columns, values[part]), row_blocks(len(places), STORED))
-        in_threads(
-            lambda part: _set_symmetric(A, places, known[part], others[part], new), row_blocks(len(known), STORED)
-        )
+        in_threads(lambda part: _set_symmetric(A, places, known[part], old[part], new), row_blocks(len(known), STORED))
 
     def square(self, samples: np.ndarray) -> Array:
         """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""

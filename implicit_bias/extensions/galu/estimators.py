@@ -16,7 +16,6 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils.multiclass import check_classification_targets
 
 from implicit_bias._utils.checks import (
     Array,
@@ -32,25 +31,11 @@ from implicit_bias._utils.checks import (
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.scaling import APART, out_of_scale
-from implicit_bias._utils.validation import (
-    UnfittedError,
-    as_weights,
-    refusals,
-    seed_of,
-    unequal,
-    validated,
-    with_class_weights,
-)
+from implicit_bias._utils.validation import UnfittedError, as_weights, seed_of, unequal, validated, with_class_weights
 from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares
-from implicit_bias.extensions.galu.filters import (
-    FilterSearch,
-    filter_gates,
-    improve_filters,
-    root_weights,
-    sharpness_of,
-)
+from implicit_bias.extensions.galu.filters import FilterSearch, filter_gates, improve_filters, row_factors, sharpness_of
 from implicit_bias.extensions.galu.model import LeastSquaresModel
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates, ReLUGates, SoftGates
@@ -258,7 +243,7 @@ class _GatedLeastSquares(_GatedInputs):
 
 def _weighted(layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[GatedFeatures, Array]:
     """Return inputs and targets of sample i times √(n c_i/Σc): least squares on them is the weighted problem."""
-    root = root_weights(weight, len(Y))
+    root = row_factors(weight, len(Y))
     return GatedFeatures(root * layer.inputs, layer.values), Y * (root if Y.ndim == 2 else root[:, 0])
 
 
@@ -380,9 +365,7 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
 
 def _regression(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
     X, y = validated(estimator, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
-    with refusals():
-        targets = y.astype(np.float64)
-    return X, targets, as_weights(sample_weight, X)
+    return X, y, as_weights(sample_weight, X)
 
 
 @dataclass(eq=False, repr=False)
@@ -485,8 +468,6 @@ class GaLUClassifier(ClassifierMixin, _OneRidge):
         X, y = validated(self, X, y, reset=True, sparse=True)
         weight = as_weights(sample_weight, X)
         X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
-        with refusals():
-            check_classification_targets(y)
         weight = with_class_weights(weight, self.class_weight, y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:

@@ -145,7 +145,7 @@ def improve_filters(
     ridge = as_positive(ridge, "ridge", zero=True)
     scale, y_scale = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
     check_range(np.array([scale, y_scale / scale]), "the inputs X and the targets over them", 1e-140, 1e140)
-    root = root_weights(sample_weight, len(X))
+    root = row_factors(sample_weight, len(X))
 
     def gates(filters: Array) -> Array:
         """Return the gate values (n, k) of filters (k, d) on X."""
@@ -172,7 +172,7 @@ def improve_filters(
     return FilterSearch(filters, solution, values, total_ridge, accepted, interrupted, seconds, sharpness)
 
 
-def root_weights(sample_weight: Any, samples: int) -> Array:
+def row_factors(sample_weight: Any, samples: int) -> Array:
     """Return √(n c_i/Σc) of each sample as a column (n, 1), whose mean square is 1; ones without weights."""
     if sample_weight is None:
         return np.ones((samples, 1))

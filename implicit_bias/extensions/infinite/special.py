@@ -104,9 +104,8 @@ def _wedge_far(beta: Array, psi: Array) -> Array:
 def _less_one_double(q: Array) -> Array:
     """Return e^{q²} erfc(q) − 1 in doubles, without cancellation for small |q|."""
     near = np.minimum(q, 0.5)
-    return np.where(
-        q < 0.5, np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near), scipy.special.erfcx(q) - 1
-    )
+    small = np.expm1(near * near) - np.exp(near * near) * scipy.special.erf(near)
+    return np.where(q < 0.5, small, scipy.special.erfcx(q) - 1)
 
 
 def _wedge_multiprecision(context: Any) -> Callable[[Number, Number], Number]:

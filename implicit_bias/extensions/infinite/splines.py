@@ -182,9 +182,7 @@ def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Ar
         for x, along, foot in feet:
             sign, inside = np.where(x >= 0, 1.0, -1.0), along > 0
             tail = np.exp(np.minimum(foot, 1.0)) * scipy.special.erfcx(np.abs(x) / math.sqrt(2)) / 2
-            rest = scipy.special.erfcx(beta / math.sqrt(2)) / 4 - wedge_double(
-                beta, np.arctan2(np.abs(along), np.abs(x))
-            )
+            rest = scipy.special.erfcx(beta / math.sqrt(2)) / 4 - wedge_double(beta, np.arctan2(abs(along), abs(x)))
             total = total + sign * (np.where(inside, 1.0, -1.0) * corner * rest - np.where(inside, tail, 0.0))
     # The angles are undefined if the corner is at the mean.
     centred = corner * (math.pi - np.arctan2(p.sine, p.rho)) / (2 * math.pi)

@@ -28,27 +28,23 @@ def library(values: Tensor) -> Any:
     return torch if torch is not None and isinstance(values, torch.Tensor) else np
 
 
-def on_device(values: np.ndarray, device: str) -> Tensor:
-    """Return the values as a tensor on a device, or unchanged for 'cpu'; do not write to them: they may be shared."""
+def on_device(values: np.ndarray | sp.csr_array, device: str) -> Tensor:
+    """Return the values as a tensor on a device, or unchanged for 'cpu'; do not write to them: they may be shared.
+
+    A sparse matrix is for products with dense ones.
+    """
     if device == CPU:
         return values
     import torch
 
+    if sp.issparse(values):
+        matrix = sp.coo_array(values)
+        places, entries = torch.as_tensor(np.array(matrix.coords)), torch.as_tensor(matrix.data)
+        return torch.sparse_coo_tensor(places, entries, matrix.shape, check_invariants=True).to(device)
     # The processes of `n_jobs` get arrays that are not writable.
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.as_tensor(values).to(device)
-
-
-def sparse_on_device(matrix: sp.csr_array, device: str) -> Tensor:
-    """Return a sparse matrix for products with dense ones: a sparse tensor on a device, or unchanged for 'cpu'."""
-    if device == CPU:
-        return matrix
-    import torch
-
-    matrix = matrix.tocoo()
-    places, values = torch.as_tensor(np.array(matrix.coords)), torch.as_tensor(matrix.data)
-    return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=True).to(device)
 
 
 def free_on_device(values: Tensor | str) -> float | None:

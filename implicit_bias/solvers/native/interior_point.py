@@ -492,11 +492,9 @@ class MarginDescent:
         self.history: list[Bounds] = []
         #: Iterations of the separability linear program.
         self.others = 0
-        plain = program.box is None and program.margin_rhs is None
+        plain, kernels = program.box is None and program.margin_rhs is None, program.kernels
         #: True for a hard margin without linear constraints, of many samples with few features.
-        self.few_features = (
-            plain and program.kernels.by_features and program.kernels.n > self.settings.separability_from
-        )
+        self.few_features = plain and kernels.by_features and kernels.n > self.settings.separability_from
 
     def observe(self, at: Point) -> bool:
         """Evaluate an iterate and keep the best bounds; return True if the descent ends or must restart.

@@ -204,9 +204,7 @@ class StackedKernels(LinearKernels):
         return stack
 
     def weighted(self, eta: Tensor) -> Tensor:
-        if self.narrow:
-            return gram(self._root(eta))
-        return library(eta).tensordot(eta, self.stack, 1)
+        return gram(self._root(eta)) if self.narrow else library(eta).tensordot(eta, self.stack, 1)
 
     def adjoint(self, lam: Tensor) -> Tensor:
         return library(lam).tensordot(lam, self.A, 1)

@@ -68,9 +68,7 @@ class NuclearProgram(BallProgram):
         #: Bounds over all samples when the set was chosen.
         self.known = Bounds()
         rows, bounded = self.support.rows, self.support.bounded
-        check_memory(
-            32.0 * (len(rows) + 1) ** 2, f"the kernels of {len(rows)} samples", "use fewer samples or larger C"
-        )
+        check_memory(32 * (len(rows) + 1) ** 2, f"the kernels of {len(rows)} samples", "use fewer samples or larger C")
         self.units = Units(problem.features.select(rows), problem.y[rows], norm.order, norm.shape)
         #: The joined row, shape (1, H, R, D), or (0, H, R, D) without one.
         self.joined = self.units.matrices(np.zeros(problem.features.shape[1:]))[None][:0]

@@ -15,15 +15,7 @@ from implicit_bias._utils.scaling import TINY, length
 from implicit_bias.features import ChunkedFeatures, GatedFeatures, SubsetFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupForm
-from implicit_bias.solvers.native.arrays import (
-    Tensor,
-    as_numpy,
-    filled,
-    free_on_device,
-    library,
-    on_device,
-    sparse_on_device,
-)
+from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, free_on_device, library, on_device
 from implicit_bias.solvers.native.interior_point import Outcome, Program
 from implicit_bias.solvers.native.kernels import (
     FEWER,
@@ -63,7 +55,7 @@ class ScaledProblem(ABC):
         self.positive = self.to_device(problem.y > 0)
         self.intercept_column = self.to_device(column / self.intercept_scale) if problem.intercept else None
 
-    def to_device(self, values: np.ndarray) -> Tensor:
+    def to_device(self, values: np.ndarray | sp.csr_array) -> Tensor:
         """Return the values on the device; they must not be written to."""
         return on_device(values, self.device)
 
@@ -207,7 +199,7 @@ class GatedProblem(ScaledProblem):
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
         self.inputs = self.to_device(np.flatnonzero(self.problem.features.largest().any(axis=0)))
-        self.share = sparse_on_device(share, self.device) if sp.issparse(share) else self.to_device(share)
+        self.share = self.to_device(share)
         self.columns = share.shape[0] * len(self.inputs)
         # Inputs count although some may be zero.
         self.wide = self.problem.features.d >= self.settings.wide_from
@@ -277,9 +269,8 @@ class ChunkedProblem(GatedProblem):
         features = problem.features
         assert isinstance(features, ChunkedFeatures)
         self.mixed = features.mixed(form.expand)
-        scale = (
-            float(length(self.mixed.row_norms() / problem.required_margin)) / np.sqrt(features.n * form.count) or 1.0
-        )
+        size = float(length(self.mixed.row_norms() / problem.required_margin))
+        scale = size / np.sqrt(features.n * form.count) or 1.0
         ScaledProblem.__init__(self, problem, form, device, settings, scale)
         self._prepare(scale, contrasts(lambda: map(self.mixed.gates, features.X.chunks), form.index, settings))
 
@@ -315,8 +306,8 @@ class BlockProblem(ScaledProblem):
 
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> StackedKernels:
         A = self.linear(rows).A
-        rows_and_one = A if more is None else library(A).concatenate([A, self.adjoint(more)[None]])
-        return StackedKernels(rows_and_one, self.settings)
+        A = A if more is None else library(A).concatenate([A, self.adjoint(more)[None]])
+        return StackedKernels(A, self.settings)
 
     def _kernel_numbers(self, samples: int) -> int:
         return 2 * samples * self.columns + (self.H + 2) * samples**2
