@@ -68,15 +68,17 @@ def dimensions(values: Any) -> int:
         return 0
 
 
-def as_floats(values: Any, name: str, ndim: int, missing: bool = False) -> Array:
+def as_floats(values: Any, name: str, ndim: int | tuple[int, ...], missing: bool = False) -> Array:
     """Return a non-empty, contiguous, writable float64 array of `ndim` dimensions; finite, or NaN too if `missing`."""
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    kind = " or ".join(map(str, allowed))
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
         remedy = "convert the sparse matrix by its toarray()" if hasattr(values, "toarray") else "convert it"
-        raise InputError(f"{name} must hold real numbers in a regular {ndim}-dimensional array; {remedy}") from None
-    if array.ndim != ndim:
-        raise InputError(f"{name} must have {ndim} dimension(s), but its shape is {array.shape}; reshape it")
+        raise InputError(f"{name} must hold real numbers in a regular {kind}-dimensional array; {remedy}") from None
+    if array.ndim not in allowed:
+        raise InputError(f"{name} must have {kind} dimension(s), but its shape is {array.shape}; reshape it")
     if array.size == 0:
         raise InputError(f"{name} is empty (shape {array.shape}); give at least one sample and one column")
     wrong = np.isinf(array) if missing else ~np.isfinite(array)
@@ -115,7 +117,7 @@ def as_signs(values: Any, samples: int, name: str = "y", both: bool = True) -> A
 
 def as_targets(y: Any, samples: int) -> Array:
     """Return targets (n,) or (n, q) as an array (n, q), (n, 1) for one output; max |y| is 0 or from 1e-100 to 1e100."""
-    Y = as_floats(y, "y", 2 if dimensions(y) == 2 else 1)
+    Y = as_floats(y, "y", (1, 2))
     if len(Y) != samples:
         raise InputError(f"y has {len(Y)} targets for {samples} samples; give one per sample")
     check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 1e-100, 1e100)

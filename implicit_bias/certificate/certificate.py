@@ -209,9 +209,7 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     has a right-hand side, the best of the `points`, of `feasible_point`, is returned.
     """
     if problem.affine:
-        each = (
-            _bounded_objective(problem, W, b, *bounded_margins(problem, W, b, precise), near) for W, b, *near in points
-        )
+        each = (_bounded_objective(problem, W, b, *bounded_margins(problem, W, b, precise), D) for W, b, *D in points)
         return min(each, key=lambda one: one.bound)
     W, b, *D = points[0]
     f, error = bounded_margins(problem, W, b, precise)
@@ -336,15 +334,13 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     # Products with a power of two are exact, and a multiple of λ has the same bound.
     found = []
     for factor in [scale, math.ldexp(0.5, math.frexp(scale)[1])] if precise else [scale]:
-        scaled, multipliers = _with_zero_sum(problem, factor * lam), factor * mu
-        exact = _normal(np.append(factor * lam, multipliers), np.append(lam, mu))
+        scaled, scaled_mu = _with_zero_sum(problem, factor * lam), factor * mu
+        exact = _normal(np.append(factor * lam, scaled_mu), np.append(lam, mu))
         summed = not exact or (factor == scale and (precise or problem.intercept))
-        V_, error_ = (
-            _correlation(problem, scaled, multipliers, precise) if summed else (factor * V, 1.5 * factor * error)
-        )
+        V_, error_ = _correlation(problem, scaled, scaled_mu, precise) if summed else (factor * V, 1.5 * factor * error)
         # A product with huge gate values may overflow.
         if np.isfinite(V_).all():
-            found.append(_bounded_dual_objective(problem, scaled, multipliers, V_, error_))
+            found.append(_bounded_dual_objective(problem, scaled, scaled_mu, V_, error_))
     if not found:
         return _Lower(lam, mu, V, 0.0, 0.0)
     return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]

@@ -13,7 +13,7 @@ classes share the rows of K, which may be in single precision.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,13 +117,11 @@ class KernelCache:
             self._store(places[part], columns, self.kernel(new, columns), new, known)
             self.place[new] = places[part]
 
-    def _store(
-        self, places: np.ndarray, columns: np.ndarray, values: Array, new: np.ndarray, known: np.ndarray
-    ) -> None:
-        """Store `values` in the `columns` of the rows at `places`, and in those `known` the entries of stored rows."""
-        A, old = self.rows, self.place[known]
+    def _store(self, places: np.ndarray, columns: np.ndarray, values: Array, new: np.ndarray, rest: np.ndarray) -> None:
+        """Store `values` in the `columns` of the rows at `places`, and in those `rest` the entries of stored rows."""
+        A, old = self.rows, self.place[rest]
         in_threads(lambda part: _set_entries(A, places[part], columns, values[part]), row_blocks(len(places), STORED))
-        in_threads(lambda part: _set_symmetric(A, places, known[part], old[part], new), row_blocks(len(known), STORED))
+        in_threads(lambda part: _set_symmetric(A, places, rest[part], old[part], new), row_blocks(len(rest), STORED))
 
     def square(self, samples: np.ndarray) -> Array:
         """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""
@@ -459,11 +457,7 @@ def _newton(
 
 
 def solve_one_kernel(
-    kernel: Kernel,
-    problems: list[MarginProblem],
-    starts: Sequence[Solution | None],
-    options: Options,
-    dtype: Any = float,
+    kernel: Kernel, problems: list[MarginProblem], starts: list[Solution | None], options: Options, dtype: Any = float
 ) -> tuple[list[Answer], Array]:
     """Return answers of the classes c, and the outputs Ka = ⟨w_c, φ(x_i)⟩ (n, c), without intercepts.
 

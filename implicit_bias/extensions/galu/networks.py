@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, dimensions, shown
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, shown
 from implicit_bias.extensions.galu.filters import filter_gates, sharpness_of
 from implicit_bias.gates import Gates, ProductGates, ReLUGates, SoftGates
 from implicit_bias.networks.base import to_array
@@ -140,7 +140,8 @@ class GaLUNetwork(LayeredNetwork):
         if not isinstance(gates, ReLUGates | SoftGates):
             raise InputError(f"gates must be ReLUGates(…) or SoftGates(…), not {shown(gates)}")
         k, d = gates.directions_.shape
-        W = as_floats(weights, "weights", 3 if dimensions(weights) == 3 else 2).reshape(-1, *np.shape(weights)[-2:])
+        W = as_floats(weights, "weights", (2, 3))
+        W = W.reshape(-1, *W.shape[-2:])
         if W.shape[1:] != (k, d):
             raise InputError(f"weights must have shape ({k}, {d}) or (q, {k}, {d}) for these gates, not {W.shape}")
         left, sizes, right = np.linalg.svd(W.transpose(1, 0, 2), full_matrices=False)

@@ -106,11 +106,10 @@ def changing_flow(
     at, tau = as_times(times), as_positive(tau, "tau")
     check_callable(progress, "progress")
     if callable(gates):
+        tolerance = as_positive(tolerance, "tolerance")
         first = _check_kind(gates(float(at[0])))
         start = as_start(w0, (first.k, first.d))
-        weights, pieces, error = _solve_callable(
-            gates, first, start, at, tau, as_positive(tolerance, "tolerance"), progress
-        )
+        weights, pieces, error = _solve_callable(gates, first, start, at, tau, tolerance, progress)
         found = [_check_alike(gates(float(t)), first) for t in at]
     else:
         starts, known = _pieces(gates)

@@ -12,16 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_numbers,
-    check_range,
-    check_size,
-    dimensions,
-    shown,
-)
+from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, shown
 from implicit_bias.extensions.gated_flow.gate_blocks import (
     ROUNDING,
     SIZES,
@@ -148,7 +139,7 @@ class Moments:
         """
         b = as_floats(b, "b", 2)
         k, d = b.shape
-        A = as_floats(A, "A", 4 if dimensions(A) == 4 else 2)
+        A = as_floats(A, "A", (2, 4))
         if A.shape not in ((k * d, k * d), (k, d, k, d)):
             raise InputError(f"A must have the shape {(k * d, k * d)} or {(k, d, k, d)} for b {b.shape}, not {A.shape}")
         A = A.reshape(k * d, k * d)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,17 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, as_floats, check_callable, check_range, check_size
 from implicit_bias._utils.scaling import length, unit_samples
-from implicit_bias.extensions.infinite.special import (
-    Number,
-    Numbers,
-    arccos,
-    arctan2,
-    cos,
-    multiprecision,
-    pi,
-    sin,
-    sqrt,
-)
+from implicit_bias.extensions.infinite.special import Numbers, arccos, arctan2, cos, multiprecision, pi, sin, sqrt
 
 #: Size of a cosine above which the angle is not computed by arccos, which loses half the digits at ±1.
 MAX_ARCCOS = 0.9
@@ -51,7 +42,7 @@ class GaussianPairs:
     angle: Numbers
 
     @property
-    def pi(self) -> Number:
+    def pi(self) -> Any:
         """π as a double, or in the precision of the angles."""
         return pi(self.angle)
 

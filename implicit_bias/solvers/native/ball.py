@@ -229,11 +229,7 @@ class BallDescent:
     """A solve over the programs of a problem, scaled to inputs and margins near 1; `incumbent` gets every iterate."""
 
     def __init__(
-        self,
-        incumbent: Incumbent,
-        program_of: Callable[[MarginProblem], BallProgram],
-        options: Options,
-        settings: Settings,
+        self, incumbent: Incumbent, build: Callable[[MarginProblem], BallProgram], options: Options, settings: Settings
     ) -> None:
         problem, self.incumbent, self.options = incumbent.problem, incumbent, options
         self.pace = Pace(options, settings)
@@ -241,7 +237,7 @@ class BallDescent:
         self.scale, self.margin = problem.features.scale(), float(np.mean(problem.required_margin))
         features, required = problem.features.scaled(1 / self.scale), problem.required_margin / self.margin
         ours = problem.replace(features=features, required_margin=required, C=problem.C * self.scale)
-        self.program = program_of(ours)
+        self.program = build(ours)
         self.count, self.limit = -1, ITERATIONS
         self.stopped: Status | None = None
         #: True if a program of more samples follows.

@@ -270,9 +270,8 @@ class PolyhedralConditions:
 
     def moved(self, direction: PolyhedralIterate) -> PolyhedralIterate | None:
         """Return the next iterate, after one step for variables and another for multipliers; None for short steps."""
-        first, second = (
-            TO_BOUNDARY * longest_step(v, dv) for v, dv in ((self.at.x, direction.x), (self.at.z, direction.z))
-        )
+        at = self.at
+        first, second = (TO_BOUNDARY * longest_step(v, dv) for v, dv in ((at.x, direction.x), (at.z, direction.z)))
         if max(first, second) < SHORTEST_STEP or not np.isfinite(direction.W).all():
             return None
-        return self.at.moved(direction, first, second, (second, first) if self.program.sums else (first, second))
+        return at.moved(direction, first, second, (second, first) if self.program.sums else (first, second))

@@ -186,18 +186,12 @@ def _project(Y: Array) -> Array:
 
 
 def coordinate_descent(
-    sums: Array,
-    B: Array,
-    start: Array,
-    sweeps: int,
-    upper: Array,
-    tolerance: float = 0.0,
-    late: Callable[[], bool] = bool,
+    sums: Array, B: Array, start: Array, sweeps: int, upper: Array, tol: float = 0.0, late: Callable[[], bool] = bool
 ) -> Array:
     """Decrease ‖c − Σ_j t_j b_j‖ over 0 ≤ t ≤ `upper` (k,) for each row c of `sums` (N, r); return t (N, k).
 
     The descent starts from t = `start` (N, k) and ends after `sweeps` sweeps over j, after one that changes no t_j by
-    `tolerance` or more, or once `late()` is True.
+    `tol` or more, or once `late()` is True.
     """
     t, squares = start.copy(), (B**2).sum(axis=1)
     residuals = sums - t @ B
@@ -209,6 +203,6 @@ def coordinate_descent(
             t[:, j] += step
             residuals -= step[:, None] * b
             largest = max(largest, float(np.abs(step).max(initial=0.0)))
-        if largest < tolerance or late():
+        if largest < tol or late():
             break
     return np.clip(t, 0.0, upper)
