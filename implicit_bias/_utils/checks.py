@@ -70,14 +70,14 @@ def dimensions(values: Any) -> int:
 
 def as_floats(values: Any, name: str, ndim: int | tuple[int, ...], missing: bool = False) -> Array:
     """Return a non-empty, contiguous, writable float64 array of `ndim` dimensions; finite, or NaN too if `missing`."""
-    allowed = (ndim,) if isinstance(ndim, int) else ndim
-    kind = " or ".join(map(str, allowed))
+    ndims = (ndim,) if isinstance(ndim, int) else ndim
     try:
         array = as_reals(values)
     except CONVERSION_ERRORS:
         remedy = "convert the sparse matrix by its toarray()" if hasattr(values, "toarray") else "convert it"
-        raise InputError(f"{name} must hold real numbers in a regular {kind}-dimensional array; {remedy}") from None
-    if array.ndim not in allowed:
+        raise InputError(f"{name} must hold real numbers in a regular {ndims[0]}-dimensional array; {remedy}") from None
+    if array.ndim not in ndims:
+        kind = " or ".join(map(str, ndims))
         raise InputError(f"{name} must have {kind} dimension(s), but its shape is {array.shape}; reshape it")
     if array.size == 0:
         raise InputError(f"{name} is empty (shape {array.shape}); give at least one sample and one column")

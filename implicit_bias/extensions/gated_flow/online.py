@@ -208,7 +208,8 @@ def train_online(
             return False
         since = checkpoints[checkpoints.index(step) - 1]
         before = next(W for made, W, *_ in kept if made == since)
-        return float(np.abs(ipr(descent.W) - ipr(before)).mean()) <= stay
+        change = float(np.abs(ipr(descent.W) - ipr(before)).mean())
+        return change <= stay
 
     def show(step: int) -> None:
         """Call `progress` with the step and the mean loss of the networks."""
