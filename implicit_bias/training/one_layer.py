@@ -243,8 +243,7 @@ class SpanFunction(LayerFunction):
         return self.mix(1.0, gradient, -radial, w)
 
     def _through_kernel(self, alpha: Array) -> Array:
-        product: Array = alpha.astype(self.precision, copy=False) @ self.own_kernel
-        return product.astype(float, copy=False)
+        return np.asarray(alpha.astype(self.precision, copy=False) @ self.own_kernel, dtype=float)
 
 
 class WeightFunction(LayerFunction):
@@ -312,8 +311,7 @@ class WeightFunction(LayerFunction):
         return found
 
     def tangent(self, gradient: Array, radial: float, w: Array) -> Array:
-        tangent: Array = gradient - radial * w[-self.tail :]
-        return tangent
+        return np.asarray(gradient - radial * w[-self.tail :])
 
     def direction(self, tangent: Array, radial: float, w: Array, radius: float) -> Array:
         """Return the tangent, maybe preconditioned, and its V: the vector of which a step at w subtracts a multiple."""

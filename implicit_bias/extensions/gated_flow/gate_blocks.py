@@ -159,5 +159,4 @@ def phi(values: Array, scaled: Array) -> Array:
     """
     exponents = scaled[:, None] * values
     whole = np.broadcast_to(scaled[:, None], exponents.shape).copy()
-    result: Array = np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0)
-    return result
+    return np.asarray(np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0))

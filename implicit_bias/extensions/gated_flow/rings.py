@@ -177,8 +177,7 @@ class RingProcess(Ring):
         C = self.latent(which)
         if self.gain is None:
             return C
-        result: Array = 2 / np.pi * np.arcsin(self.saturation * np.minimum(C, 1.0)) / self.normaliser**2
-        return result
+        return np.asarray(2 / np.pi * np.arcsin(self.saturation * np.minimum(C, 1.0)) / self.normaliser**2)
 
     def clone(self) -> RingProcess:
         """Return the Gaussian process with the covariances of this one.

@@ -81,8 +81,7 @@ class Layer:
 
     def indices(self, lengths: Array) -> NDArray[np.int64]:
         """Return indices into `norms` of lengths that it contains; other lengths are not detected."""
-        found: NDArray[np.int64] = np.searchsorted(self.norms, lengths)
-        return found
+        return np.asarray(np.searchsorted(self.norms, lengths))
 
     def means(self, pairs: GaussianPairs, errors: PairErrors) -> tuple[Array, Array, Array, Array]:
         """Return E[σ(z)σ(z')], E[σ'(z)σ'(z')], and bounds of their absolute errors, given `errors` of the pairs.

@@ -181,8 +181,7 @@ class ChainNetwork(FixedGatesNetwork):
 
     def effective_weights(self) -> Array:
         """Return ζ (k, d) with ζ_j = b_h a_j w_j."""
-        weights: Array = to_array(self._factors(len(self.layers)))[:, None] * to_array(self.layers[0])
-        return weights
+        return np.asarray(to_array(self._factors(len(self.layers)))[:, None] * to_array(self.layers[0]))
 
     def input_layers(self) -> list[Any]:
         """Return a list with one entry: the chains' layers, of which the first multiplies the inputs."""

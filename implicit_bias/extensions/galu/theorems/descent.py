@@ -139,8 +139,7 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
     features = as_gated(features)
     start = finite_numbers(as_numbers(w0, (features.k, features.d), "w0"), "w0")
     # One solve gives Φ⁺(y − Φw_0) = w* − Pw_0.
-    result: Array = start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights
-    return result
+    return np.asarray(start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights)
 
 
 @dataclass(frozen=True)
