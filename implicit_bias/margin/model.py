@@ -219,9 +219,8 @@ class MarginModel(Labelled):
         return np.concatenate(found)
 
     def _repr_html_(self) -> str:
-        table = summary(
-            dict(zip(self.positives, self.solutions, strict=False)), getattr(self.problems[0].norm, "groups", None)
-        )
+        groups = getattr(self.problems[0].norm, "groups", None)
+        table = summary(dict(zip(self.positives, self.solutions, strict=False)), groups)
         return f"<div><code>{html.escape(repr(self))}</code></div>{table}"
 
     def __repr__(self) -> str:
