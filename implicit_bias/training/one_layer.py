@@ -114,11 +114,9 @@ class LayerFunction(Objective):
     def flat(self, w: Array) -> Tensor:
         parts, readout = self._explicit(w)
         hidden = np.einsum("mc,mhd->hcd", self.turn, parts).ravel()
-        both = [
-            np.split(rows, np.cumsum(sizes)[:-1])
-            for rows, sizes in ((hidden, self.sizes[::2]), (readout[self.free > 0], self.sizes[1::2]))
-        ]
-        return torch.as_tensor(np.concatenate([part for own in zip(*both, strict=True) for part in own]))
+        inner = np.split(hidden, np.cumsum(self.sizes[::2])[:-1])
+        outer = np.split(readout[self.free > 0], np.cumsum(self.sizes[1::2])[:-1])
+        return torch.as_tensor(np.concatenate([part for own in zip(inner, outer, strict=True) for part in own]))
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
         """Select the samples `kept`, None for all; return the vectors of both weights, the current ones first."""

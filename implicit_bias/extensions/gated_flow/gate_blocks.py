@@ -107,10 +107,8 @@ def split_classes(inverse: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray
     numbers: dict[tuple[int, bytes], int] = {}
     # Adding 0.0 turns −0.0 into 0.0, whose bytes differ.
     columns = np.ascontiguousarray(G.T) + 0.0
-    found = [
-        numbers.setdefault((int(old), column.tobytes()), len(numbers))
-        for old, column in zip(inverse, columns, strict=True)
-    ]
+    pairs = zip(inverse, columns, strict=True)
+    found = [numbers.setdefault((int(old), column.tobytes()), len(numbers)) for old, column in pairs]
     first = np.unique(found, return_index=True)[1]
     return np.array(found), inverse[first], np.ascontiguousarray(columns[first].T)
 

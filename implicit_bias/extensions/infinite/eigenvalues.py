@@ -135,11 +135,8 @@ def _as_symmetric(values: ArrayLike) -> Array:
 def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     """Raise InputError unless the error is at most ½ 10^{−digits} |value|; `gram` decides which remedy is named."""
     if found.error * 2 * 10**digits > abs(found.value):
-        remedy = (
-            "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"
-            if context_of(gram.values) is None
-            else "compute the matrix with more digits"
-        )
+        with_digits = "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"
+        remedy = with_digits if context_of(gram.values) is None else "compute the matrix with more digits"
         raise InputError(
             f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
             f"{digits} correct digits, and the matrix allows no more; {remedy}"

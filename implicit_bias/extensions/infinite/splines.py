@@ -113,10 +113,8 @@ def _pair_moments(p: _NormalPairs, one: _Truncated, other: _Truncated) -> dict[t
 def _scaled_cdf(x: Array, top: Array, edge: Array) -> Array:
     """Return e^`top` Φ(x), where `edge` = `top` − x²/2 is given without the rounding of that difference."""
     inside = x > 0
-    return np.asarray(
-        np.exp(np.where(inside, top, edge))
-        * np.where(inside, scipy.special.ndtr(x), scipy.special.erfcx(np.abs(x) / math.sqrt(2)) / 2)
-    )
+    tail = np.where(inside, scipy.special.ndtr(x), scipy.special.erfcx(np.abs(x) / math.sqrt(2)) / 2)
+    return np.asarray(np.exp(np.where(inside, top, edge)) * tail)
 
 
 def _conditional(p: _NormalPairs, one: _Truncated, other: _Truncated, powers: int) -> list[Array]:

@@ -519,11 +519,8 @@ class MarginDescent:
         bounds = self.best.bounds
         clear = bounds.gap < 1 or bounds.lower > 1 / settings.nearly_no_margin
         patience = settings.patience if clear else 3 * settings.patience
-        stuck = (
-            len(self.history) >= patience
-            and bounds == self.history[-patience]
-            and now.gap >= self.best.path[-settings.recent][0]
-        )
+        unchanged = len(self.history) >= patience and bounds == self.history[-patience]
+        stuck = unchanged and now.gap >= self.best.path[-settings.recent][0]
         self.history.append(bounds)
         done = bounds.gap <= self.tol or (program.box is None and bounds.lower >= 1 / settings.no_margin)
         if done or stop or iteration + self.others >= self.most:

@@ -262,11 +262,9 @@ class PolyhedralConditions:
     def ahead(self, guess: PolyhedralIterate) -> float:
         """Return the mean of all products xz after the longest steps along `guess`, one for x and another for z."""
         first, second = longest_step(self.at.x, guess.x), longest_step(self.at.z, guess.z)
-        ends = [
-            (x + first * dx, z + second * dz)
-            for x, dx, z, dz in zip(self.at.x, guess.x, self.at.z, guess.z, strict=True)
-        ]
-        return sum(float(np.vdot(x, z)) for x, z in ends) / sum(x.size for x, _ in ends)
+        pairs = zip(self.at.x, guess.x, self.at.z, guess.z, strict=True)
+        total = sum(float(np.vdot(x + first * dx, z + second * dz)) for x, dx, z, dz in pairs)
+        return total / sum(x.size for x in self.at.x)
 
     def moved(self, direction: PolyhedralIterate) -> PolyhedralIterate | None:
         """Return the next iterate, after one step for variables and another for multipliers; None for short steps."""

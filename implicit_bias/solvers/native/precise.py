@@ -572,10 +572,9 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
             break
         # In a soft margin λ_i near 0 and near the upper bound are rounded to it: only the others may change much.
         most = np.append(upper_bounds * reach, np.full(len(mu), np.inf))
-        low, high = (
-            (near_bound > 0) & (most < np.inf) & part.astype(bool)
-            for part in (exact < near_bound * most, exact > (1 - near_bound) * most)
-        )
+        rounds = (near_bound > 0) & (most < np.inf)
+        low = rounds & (exact < near_bound * most).astype(bool)
+        high = rounds & (exact > (1 - near_bound) * most).astype(bool)
         target = np.where(high, most, np.where(low, 0 * exact, exact))
         given = forms, room, _exact(np.where(high, CLOSE * stay, stay)), (sums - forms @ target) / room
         given = _of_any_scale(exact, *given) if of_any_scale else given

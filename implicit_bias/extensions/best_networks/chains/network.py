@@ -97,10 +97,9 @@ class ChainNetwork(FixedGatesNetwork):
             fan_in[-1] = units
         generator = torch.Generator().manual_seed(as_seed(seed))
         scale = as_positive(scale, "scale")
-        self.layers = nn.ParameterList(
-            scale / into**0.5 * torch.randn(shape, generator=generator)
-            for shape, into in zip(shapes, fan_in, strict=True)
-        )
+        sizes = zip(shapes, fan_in, strict=True)
+        drawn = (scale / into**0.5 * torch.randn(shape, generator=generator) for shape, into in sizes)
+        self.layers = nn.ParameterList(drawn)
 
     @classmethod
     def from_weights(cls, gates: Gates, weights: ArrayLike, layers: int = 2, *, gated: int | None = None) -> Self:

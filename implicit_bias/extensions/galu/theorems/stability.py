@@ -71,10 +71,8 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
     radius = min(0.5, epsilon / math.sqrt(d))
     slab = 2 * (epsilon + math.sqrt(d - 1) * radius) / ((1 - radius) * math.sqrt(2 * math.pi))
     tails = [math.log(1 / delta) + net for net in (0.0, d * math.log(3 / radius))]
-    mean, uniform = (
-        min(1.0, share + math.sqrt(tail / (2 * k)))
-        for share, tail in zip((math.erf(epsilon / math.sqrt(2)), slab), tails, strict=True)
-    )
+    pairs = zip((math.erf(epsilon / math.sqrt(2)), slab), tails, strict=True)
+    mean, uniform = (min(1.0, share + math.sqrt(tail / (2 * k))) for share, tail in pairs)
     square = math.sqrt(6) * d
     printed = 5 * math.sqrt(square / (2 * math.pi)) * epsilon
     width = math.pi / square / epsilon**2 * (math.log(2 / delta) + d * math.log(3 / epsilon))
