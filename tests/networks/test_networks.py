@@ -240,7 +240,7 @@ test_bad_input = refusals(
     (lambda: ib.ReLUNetwork(12, [3, 0]), "units"),
     (lambda: GaLUNetwork.from_weights(ib.HyperplaneGates(3).fit(X), np.ones((6, 12))), "ReLUGates"),
     (lambda: GaLUNetwork.from_weights(ib.ReLUGates(np.eye(2)), np.ones((3, 2))), r"shape \(2, 2\)"),
-    (lambda: GaLUNetwork.from_weights(ib.ReLUGates(np.eye(2)), np.ones(2)), "2 dimension"),
+    (lambda: GaLUNetwork.from_weights(ib.ReLUGates(np.eye(2)), np.ones(2)), "2 or 3 dimension"),
     (lambda: gln().decision_function(np.ones((2, 5))), "5 columns"),
     (lambda: gln().decision_function([[np.inf] * 12]), "infinity"),
     (lambda: ib.save_network(torch.nn.Linear(2, 1), "x.pt"), "cannot save"),
