@@ -102,7 +102,8 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
 
     InputError is raised if the path is a folder or an input, or its folder cannot be written to.
     """
-    path = Path(out or Path(inputs[-1]).stem.removesuffix(".csv") + ending)
+    # Standard input, "-", has no stem.
+    path = Path(out or (Path(inputs[-1]).stem.removesuffix(".csv") + ending).lstrip("-"))
     if path.is_dir() or path.resolve() in [Path(one).resolve() for one in inputs]:
         raise InputError(f"--out {path} is an input or a folder; name another file")
     require_writable(path.parent)

@@ -43,7 +43,7 @@ def declare(parser: Parser, command: str) -> None:
         SHORT_CODES,
     )
     parser.add_argument("model", metavar="MODEL", help="a model (npz) that solve, or save_model, wrote")
-    parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv, .npz or another that solve reads")
+    parser.add_argument("file", metavar="SAMPLES", help="the samples, .csv, .npz or another that solve reads, or -")
     parser.add_argument("--keep", nargs="+", default=(), metavar="COLUMN", help="columns to repeat, such as an id")
     parser.add_shared(*(f"--{name}" for name in FORMAT))
     parser.add_argument("--ignore-label", action="store_true", help="do not compare with labels, if the file has some")

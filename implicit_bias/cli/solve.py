@@ -72,7 +72,7 @@ ENDS = {
 def declare(parser: Parser, command: str) -> None:
     parser.explain(TEXT, EXAMPLES, ENDS)
     add = parser.add_argument
-    add("file", metavar="FILE", help="the samples, .csv, .tsv, .txt, .csv.gz …, .parquet, .xlsx or .npz")
+    add("file", metavar="FILE", help="the samples, .csv, .tsv, .txt, .csv.gz …, .parquet, .xlsx, .npz, or - (stdin)")
     add("--label", metavar="COLUMN", help="the label's column of a table")
     add("--weights", metavar="COLUMN", help="a table's column of sample weights c_i, which multiply C")
     add("--margins", metavar="COLUMN", help="a table's column of required margins; by default all are 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import sys
 import warnings
 import zipfile
 from collections.abc import Sequence
@@ -32,10 +33,15 @@ COMPRESSIONS = (".gz", ".zip", ".bz2", ".xz")
 #: Suffixes of other tables: their reader in pandas, and a package that it needs.
 BINARIES = {".parquet": ("read_parquet", "pyarrow"), ".xlsx": ("read_excel", "openpyxl")}
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-#: A number with a decimal comma, one with a decimal point, and one whose comma may separate thousands.
-COMMA = r"^\s*([+-]?\d*),(\d+(?:[eE][+-]?\d+)?)\s*$"
-POINT = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"
-THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
+#: Separators of thousands, except the comma, which may be a decimal comma.
+THOUSANDS = "'’\u00a0\u202f"
+#: A number with these separators of thousands.
+GROUPED = r"\s*[+-]?[1-9]\d{0,2}(?:[%s]\d{3})+(?:\.\d+)?\s*"
+#: A number with a decimal point, and one whose comma may be a decimal comma or separate thousands.
+POINT = rf"\s*[+-]?(?:\d*|[1-9]\d{{0,2}}(?:[,{THOUSANDS}]\d{{3}})+)\.\d+(?:[eE][+-]?\d+)?\s*"
+UNCLEAR = r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"
+#: Exchange of points and commas, after which a number with a decimal comma has a decimal point.
+SWAP = str.maketrans(",.", ".,")
 #: Names of columns that number the samples, if their values are different whole numbers.
 IDENTIFIERS = r"(?i)(?:.*[ _.-])?(?:id|index|idx|key|row|nr|number)"
 #: Parameters that say how a table is written; None if the file decides.
@@ -145,7 +151,7 @@ def read_samples(
     Parameters
     ----------
     path : path
-        Parquet files and spreadsheets need pyarrow and openpyxl.
+        Parquet files and spreadsheets need pyarrow and openpyxl. "-" is a table of text from standard input.
     label : str, optional
         Column of the labels; by default the last column without another meaning.
     weights, margins : str, optional
@@ -166,7 +172,8 @@ def read_samples(
         numbers increase.
     separator, decimal, encoding : str, optional, keyword-only
         Separator of columns (commas, semicolons, tabs or bars, which all of the first rows have alike), decimal point
-        or comma (by the numbers of these rows), and encoding (UTF-16 if its mark begins the file, otherwise UTF-8).
+        or comma (by the numbers of these rows; the other one separates thousands, as in 1,234.5), and encoding (UTF-16
+        if its mark begins the file, otherwise UTF-8).
 
     Raises
     ------
@@ -192,8 +199,7 @@ def read_samples(
     for listed in names.values():
         if not isinstance(listed, list | tuple | None) or not all(isinstance(name, str) for name in listed or ()):
             raise InputError("label, weights and margins are names of columns; gates, columns and drop lists of them")
-    file = as_file(path)
-    table = _opened(file, header, separator, decimal, encoding)
+    file, table = _opened(path, header, separator, decimal, encoding)
     encode, keep_missing = as_flag(encode, "encode"), as_flag(keep_missing, "keep_missing")
     if table is None:
         return _read_npz(file, names, keep_missing)
@@ -218,8 +224,7 @@ def read_inputs(
     """
     import pandas as pd
 
-    file = as_file(path)
-    table = _opened(file, **form)
+    file, table = _opened(path, *map(form.get, FORMAT))
     if table is None:
         found = _read_npz(file, {}, missing, ("X",))
         return replace(found, kept=pd.DataFrame({"row": range(1, len(found.X) + 1)}))
@@ -242,17 +247,18 @@ def read_inputs(
     return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=kept)
 
 
-def _opened(file: Path, header: Any = None, separator: Any = None, decimal: Any = None, encoding: Any = None) -> Any:
-    """Return the _Table of a file, None for an NPZ file; raise InputError for others, and options without effect."""
+def _opened(path: Any, *form: Any) -> tuple[Path, Any]:
+    """Return a file and its _Table, None for an NPZ file; raise InputError for others, and options without effect."""
+    file = Path("standard input") if str(path) == "-" else as_file(path)
     kind = (file.with_suffix("") if file.suffix.lower() in COMPRESSIONS else file).suffix.lower()
-    if kind not in (*TEXTS, *BINARIES, ".npz"):
+    if str(path) != "-" and kind not in (*TEXTS, *BINARIES, ".npz"):
         raise InputError(f"{file} is neither {', '.join((*TEXTS, *BINARIES))} nor .npz; convert it to one of them")
-    if not isinstance(header, bool | None):
-        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(header)}")
-    for name, value in zip(FORMAT, (header, separator, decimal, encoding), strict=True):
+    if not isinstance(form[0], bool | None):
+        raise InputError(f"header must be True (names), False (a sample) or None, not {shown(form[0])}")
+    for name, value in zip(FORMAT, form, strict=True):
         if value is not None and (kind == ".npz" or (kind in BINARIES and name != "header")):
             raise InputError(f"{file} is not a text file; leave {name} out")
-    return None if kind == ".npz" else _Table(file, kind, header, separator or "", decimal or "", encoding)
+    return file, None if kind == ".npz" else _Table(file, kind, *form)
 
 
 class _Table:
@@ -260,18 +266,21 @@ class _Table:
 
     def __init__(self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any) -> None:
         self.file, self.notes, self.names = file, list[str](), list[str]()
-        self.header, self.content, self.options = header, None, dict[str, Any]()
+        self.header, self.content, self.options, self.thousands = header, None, dict[str, Any](), THOUSANDS
         if kind in BINARIES:
             self.content = _as_csv(file, kind)
             return
-        with file.open("rb") as opened:
+        if not kind:
+            self.content = sys.stdin.buffer.read()
+        with file.open("rb") if self.content is None else io.BytesIO(self.content) as opened:
             wide = opened.read(2) in (b"\xff\xfe", b"\xfe\xff")
         self.options["encoding"] = as_text(encoding or ("utf-16" if wide else "utf-8"), "encoding")
-        given = ["\t" if one in ("tab", "\\t") else one for one in (separator, decimal)]
+        given = ["\t" if one in ("tab", "\\t") else one or "" for one in (separator, decimal)]
         if not all(isinstance(one, str) and len(one) <= 1 for one in given):
             raise InputError("separator and decimal must be one character each, or tab")
         self.options["sep"] = given[0] or self._separator()
-        self.options["decimal"] = given[1] or self._decimal()
+        decimal = given[1] or self._decimal()
+        self.options["decimal"], self.thousands = decimal or ".", THOUSANDS + ("," if decimal else "")
         if (self.options["sep"], self.options["decimal"]) != (given[0] or ",", given[1] or "."):
             name = SEPARATORS.get(self.options["sep"], "this separator")
             comma = " and decimal commas" if self.options["decimal"] == "," else ""
@@ -280,7 +289,9 @@ class _Table:
     def parse(self, **options: Any) -> pd.DataFrame:
         import pandas as pd
 
-        given: dict[str, Any] = {"index_col": False, "skipinitialspace": True, "keep_default_na": False}
+        # Read in chunks, columns could have both numbers and texts.
+        given: dict[str, Any] = {"index_col": False, "low_memory": False}
+        given |= {"skipinitialspace": True, "keep_default_na": False}
         content = self.file if self.content is None else io.BytesIO(self.content)
         try:
             with warnings.catch_warnings():
@@ -308,15 +319,28 @@ class _Table:
         return most
 
     def _decimal(self) -> str:
+        """Return the decimal point or comma that the first rows show, "" if none does."""
         cells = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").stack()
-        numbers = cells[cells.str.match(COMMA)]
-        if not len(numbers) or cells.str.match(POINT).any():
+        unclear = cells.str.fullmatch(UNCLEAR)
+        if (cells.str.fullmatch(POINT) | (cells.str.fullmatch(GROUPED % ",") & ~unclear)).any():
             return "."
-        if numbers.str.match(THOUSANDS).all():
-            example = shown(numbers.iloc[0].strip())
-            text = f"{example} in {self.file} may have decimals or thousands"
-            raise InputError(f"{text}; write it without the comma, or say that it has decimals (--decimal ,)")
-        return ","
+        commas = cells.str.translate(SWAP).str.fullmatch(POINT)
+        if unclear.any() and not (commas & ~unclear).any():
+            text = f"{shown(cells[unclear].iloc[0].strip())} in {self.file} may have decimals or thousands"
+            raise InputError(f"{text}; say that it has decimals (--decimal ,) or thousands (--decimal .)")
+        return "," if commas.any() else ""
+
+    def _plain(self, texts: pd.Series) -> pd.Series:
+        """Return texts in which numbers have a decimal point and no separators of thousands."""
+        texts = texts.str.translate(SWAP) if self.options.get("decimal") == "," else texts
+        grouped = texts.str.fullmatch(GROUPED % self.thousands, na=False)
+        return texts.mask(grouped, texts.str.replace(f"[{self.thousands}]", "", regex=True))
+
+    def _numbers(self, column: pd.Series) -> pd.Series:
+        """Return the numbers of a column, NaN for other cells; those of more than 20 digits are read as texts."""
+        import pandas as pd
+
+        return pd.to_numeric(self._plain(column) if column.dtype == "str" else column, errors="coerce")
 
     def name_columns(self, wanted: list[str], label: str | None) -> None:
         """Set the names of all columns: those in the first row, if it contains names, else numbers '0', '1', ….
@@ -325,10 +349,9 @@ class _Table:
         those of the column `label` (None for the last).
         """
         head = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
-        if self.options.get("decimal") == ",":
-            head = head.replace(COMMA, r"\1.\2", regex=True)
         first, numbers = head.iloc[0].tolist(), [str(place) for place in range(head.shape[1])]
         if self.header is None:
+            head = head.apply(self._plain)
             known = set(wanted) - set(numbers)
             place = len(first) - 1 if label is None else numbers.index(label) if label in numbers else None
             self.header = (bool(known) and known <= set(first)) or _first_row_is_names(self.file, head, place)
@@ -375,28 +398,29 @@ class _Table:
         return np.hstack(parts)
 
     def numbers(self, cells: pd.DataFrame, names: list[str], what: str, missing: bool = False) -> Array:
-        import pandas as pd
-
         columns = []
         for name in names:
             column, where = cells[name], f"column {name!r} of {self.file}"
             empty = column.isna()
             if empty.any() and not missing:
                 raise InputError(f"{where} has empty cells or NaN (first for sample {_first(empty)}); {FILL}")
-            # Numbers of more than 20 digits are read as texts.
-            numbers = pd.to_numeric(column, errors="coerce")
+            numbers = self._numbers(column)
             if (numbers.isna() & ~empty).any():
                 example = shown(column[numbers.isna() & ~empty].iloc[0])
                 raise InputError(f"{where} contains values that are not numbers, such as {example}; {ENCODE}")
             infinite = np.isinf(numbers)
             if infinite.any():
                 raise InputError(f"{where} contains infinity (first for sample {_first(infinite)}); drop it")
+            if column.dtype == "str":
+                place = column.str.len().argmax()
+                self.notes.append(f"{where} has numbers such as {column.iloc[place]!r}: {numbers.iloc[place]:.16g}")
             columns.append(numbers)
         return as_floats(np.column_stack(columns), what, 2, missing)
 
     def categories(self, cells: pd.DataFrame, names: list[str]) -> dict[str, list[str]]:
         """Return the texts of each of these columns that contains some, sorted."""
-        found = {name: cells[name].fillna("").str.strip() for name in names if cells[name].dtype == "str"}
+        texts_in = (name for name in names if (self._numbers(cells[name]).isna() & cells[name].notna()).any())
+        found = {name: cells[name].fillna("").str.strip() for name in texts_in}
         for name, texts in found.items():
             if texts.nunique() > max(2, len(cells) / 2):
                 text = f"column {name!r} of {self.file} has {texts.nunique()} texts in {len(cells)} samples"

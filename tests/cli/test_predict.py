@@ -64,6 +64,16 @@ def test_texts_are_encoded_and_empty_cells_filled_as_by_scikit_learn(folder):
     assert (found.row.tolist(), found.id.tolist()) == (list(range(1, 51)), list(range(800, 850)))
 
 
+def test_standard_input(folder, monkeypatch):
+    assert run("solve", "iris.csv", "--C", 0.1).returncode == 0
+    for command in (("solve", "-", "--C", 0.1), ("predict", "model.npz", "-")):
+        with (folder / "iris.csv").open() as file:
+            monkeypatch.setattr("sys.stdin", file)
+            assert run(*command).returncode == 0
+    weights = [load_model(name).solutions[0].weights.tolist() for name in ("model.npz", "iris-model.npz")]
+    assert (weights[0], len(pd.read_csv("predictions.csv"))) == (weights[1], len(CODES))
+
+
 def test_validation_samples_that_the_fit_has_are_counted(folder):
     FLOWERS.assign(species=CODES)[:40].to_csv("part.csv", index=False)
     done = run("solve", "iris.csv", "--C", 0.1, "--validate", "part.csv")

@@ -256,6 +256,27 @@ def test_tables_are_read_as_they_are_written(tmp_path, name, written, given, not
     assert len(samples.notes) == 1 + bool(note)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "given", "numbers"),
+    [
+        ("1,250", "-2,500,125.5", {}, [1250, -2500125.5]),
+        ("1,250", "0.5", {}, [1250, 0.5]),
+        ("1,250", "2,125", {"decimal": "."}, [1250, 2125]),
+        ("1,250", "2,125", {"decimal": ","}, [1.25, 2.125]),
+        ("1.250,5", "12,5", {}, [1250.5, 12.5]),
+        ("1.250", "12,5", {"decimal": ","}, [1250, 12.5]),
+        ("1’250", "2'125'000", {}, [1250, 2125000]),
+        ("1\u00a0250,5", "12,5", {}, [1250.5, 12.5]),
+    ],
+)
+@pytest.mark.parametrize("encode", [True, False])
+def test_separators_of_thousands(tmp_path, first, second, given, numbers, encode):
+    (tmp_path / "s.csv").write_text(f"a;y\n{first};u\n{second};v\n")
+    samples = read_samples(tmp_path / "s.csv", encode=encode, **given)
+    assert samples.X[:, 0].tolist() == numbers
+    assert ("has numbers such as" in str(samples.notes)) == any(number > 1e3 for number in numbers)
+
+
 def test_tables_of_other_kinds_are_read_as_text(tmp_path, monkeypatch):
     (tmp_path / "s.parquet").touch()
     monkeypatch.setattr(pd, "read_parquet", lambda _: TABLE.assign(b=[0.1, 1 / 3, 1e22, -0.0]))
@@ -351,6 +372,8 @@ def test_npz(tmp_path):
         ("a.csv", "2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", None, "first row .* or be a sample; say whether"),
         ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5\n", None, "seems to separate columns by semicolons"),
         ("a.csv", "a;b;y\n1,250;2,500;u\n2,125;3,375;v\n", None, "'1,250' .* may have decimals or thousands"),
+        ("a.csv", "a;b;y\n1.250;2,5;u\n2.125;3,375;v\n", None, "column 'b' .* not numbers, such as '2,5'"),
+        ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", None, "column 'a' .* not numbers, such as '12,5'"),
         ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
