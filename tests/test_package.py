@@ -85,6 +85,17 @@ def test_index_page_has_no_links_to_files(built, monkeypatch):
     assert given["project_urls"]["Source"] == "https://example.org/us/it"
 
 
+def test_a_release_names_the_repository(tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/index.md", "CITATION.cff"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    for address in ("https://example.org/fork", "https://example.org/us/it/"):
+        subprocess.run([sys.executable, ROOT / ".ci/address", address, tmp_path], check=True)
+    assert "In a clone of [this repository](https://example.org/us/it), with" in (tmp_path / "README.md").read_text()
+    assert "# in a clone of https://example.org/us/it; for" in (tmp_path / "docs/index.md").read_text()
+    assert (tmp_path / "CITATION.cff").read_text().count("repository-code: https://example.org/us/it\n") == 1
+
+
 def test_citation_and_changelog_name_the_version():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.search(r"^version: (.*)$", citation, flags=re.M).group(1) == implicit_bias.__version__
