@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
 
 #: Number of rows of a block.
 ROWS = 4096
+#: Entries from which, and their share that is not zero up to which, products of sparse arrays are faster.
+SPARSE = (10**6, 0.02)
 
 
 def row_blocks(n: int, size: int = ROWS) -> list[slice]:
@@ -40,12 +43,21 @@ def symmetric_blocks(
     return values
 
 
+def sparse_if_faster(A: Any) -> Any:
+    """Return A, as a sparse array if it is a large array of few entries that are not zero."""
+    few = isinstance(A, np.ndarray) and A.size >= SPARSE[0] and np.count_nonzero(A) <= SPARSE[1] * A.size
+    return sp.csr_array(A) if few else A
+
+
 def gram(A: Any) -> Any:
-    """Return AAᵀ for A (n, r), an array or a torch tensor.
+    """Return AAᵀ for A (n, r), an array, a sparse array or a torch tensor.
 
     >>> gram(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[5.0, 11.0], [11.0, 25.0]]
     """
+    A = sparse_if_faster(A)
+    if sp.issparse(A):
+        return (A @ A.T).toarray()
     if isinstance(A, np.ndarray):
         return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
     return A @ A.T

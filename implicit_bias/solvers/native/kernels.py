@@ -287,7 +287,7 @@ class GatedKernels(LinearKernels):
     def __init__(
         self, X: Tensor, G: Tensor, share: Tensor, settings: Settings, by_features: bool = False, wide: bool = False
     ) -> None:
-        super().__init__(X, share.shape[1], settings)
+        super().__init__(G, share.shape[1], settings)
         self.X, self.G, self.share = X, G, share
         self.by_features, self.wide = by_features, wide
         self.affordable = affordable_products(self.n, X.shape[1] * G.shape[1], settings)

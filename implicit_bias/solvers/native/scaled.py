@@ -8,7 +8,7 @@ from copy import copy
 import numpy as np
 import scipy.sparse as sp
 
-from implicit_bias._utils.blocks import ROWS, row_blocks
+from implicit_bias._utils.blocks import ROWS, row_blocks, sparse_if_faster
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.memory import check_memory
 from implicit_bias._utils.scaling import TINY, length
@@ -191,7 +191,8 @@ class GatedProblem(ScaledProblem):
         gates /= gate_scale
         parts = lambda: (gates[rows] for rows in row_blocks(features.n))  # noqa: E731
         self._prepare(input_scale, contrasts(parts, form.index, settings))
-        self.X, self.G = self.to_device(features.X), self.to_device(self.contrasts.of(gates))
+        self.X = sparse_if_faster(self.to_device(features.X))
+        self.G = self.to_device(self.contrasts.of(gates))
 
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
         """Set the attributes of gates and inputs; `inputs` are those that are not zero in every sample."""
@@ -205,7 +206,7 @@ class GatedProblem(ScaledProblem):
         self.wide = self.problem.features.d >= self.settings.wide_from
 
     def inputs_of(self, rows: Tensor) -> Tensor:
-        """Return x_i of some samples, shape (m, d), without their signs and scales."""
+        """Return x_i of some samples, shape (m, d), without their signs and scales, perhaps as a sparse array."""
         return self.X[rows]
 
     def gates_of(self, rows: Tensor) -> Tensor:
@@ -215,6 +216,7 @@ class GatedProblem(ScaledProblem):
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> GroupKernels:
         """Return the kernels as the base class does; without `more`, constant inputs are merged into one."""
         X = self.inputs_of(rows)
+        X = X.toarray() if sp.issparse(X) else X
         if more is not None:
             X = X[:, self.inputs]
         elif (constant := (X[0] == X).all(axis=0)).any():
@@ -249,7 +251,8 @@ class GatedProblem(ScaledProblem):
 
     def linear(self, rows: Tensor) -> GatedKernels:
         """Return the kernels with all inputs; V has a row for each column of gate values, shape (k, d)."""
-        X = self.inputs_of(rows) * self.signs[rows, None]
+        X, signs = self.inputs_of(rows), self.signs[rows]
+        X = sp.diags_array(signs) @ X if sp.issparse(X) else X * signs[:, None]
         return GatedKernels(X, self.gates_of(rows), self.share, self.settings, wide=self.wide)
 
     def squares(self, V: Tensor) -> Tensor:
