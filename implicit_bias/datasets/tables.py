@@ -266,12 +266,11 @@ class _Table:
 
     def __init__(self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any) -> None:
         self.file, self.notes, self.names = file, list[str](), list[str]()
-        self.header, self.content, self.options, self.thousands = header, None, dict[str, Any](), THOUSANDS
+        self.header, self.options, self.thousands = header, dict[str, Any](), THOUSANDS
+        self.content = None if kind else sys.stdin.buffer.read()
         if kind in BINARIES:
             self.content = _as_csv(file, kind)
             return
-        if not kind:
-            self.content = sys.stdin.buffer.read()
         with file.open("rb") if self.content is None else io.BytesIO(self.content) as opened:
             wide = opened.read(2) in (b"\xff\xfe", b"\xfe\xff")
         self.options["encoding"] = as_text(encoding or ("utf-16" if wide else "utf-8"), "encoding")
@@ -289,15 +288,15 @@ class _Table:
     def parse(self, **options: Any) -> pd.DataFrame:
         import pandas as pd
 
-        # Read in chunks, columns could have both numbers and texts.
-        given: dict[str, Any] = {"index_col": False, "low_memory": False}
-        given |= {"skipinitialspace": True, "keep_default_na": False}
+        given: dict[str, Any] = {"index_col": False, "skipinitialspace": True, "keep_default_na": False}
+        # Read in chunks, a column could have both numbers and texts.
+        given |= self.options | options | {"low_memory": False}
         content = self.file if self.content is None else io.BytesIO(self.content)
         try:
             with warnings.catch_warnings():
                 # For rows longer than the first, pandas would drop their end with only a warning.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                found: pd.DataFrame = pd.read_csv(content, **(given | self.options | options))
+                found: pd.DataFrame = pd.read_csv(content, **given)
                 return found
         except pd.errors.ParserWarning:
             reason = "a row is longer than the first"
@@ -306,7 +305,7 @@ class _Table:
             raise InputError(f"{self.file} is not in {name}; name its encoding (--encoding latin-1 …)") from None
         except (LookupError, ValueError, OSError, EOFError, pd.errors.ParserError) as error:
             reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
-        raise InputError(f"{self.file} cannot be read as a table ({reason}); save it as text in UTF-8 with commas")
+        raise InputError(f"{self.file} cannot be read as a table ({reason}); write rows of one length, in UTF-8")
 
     def _separator(self) -> str:
         """Return the separator that all of the first rows have alike, outside quotes and numbers."""
@@ -330,17 +329,16 @@ class _Table:
             raise InputError(f"{text}; say that it has decimals (--decimal ,) or thousands (--decimal .)")
         return "," if commas.any() else ""
 
-    def _plain(self, texts: pd.Series) -> pd.Series:
-        """Return texts in which numbers have a decimal point and no separators of thousands."""
-        texts = texts.str.translate(SWAP) if self.options.get("decimal") == "," else texts
-        grouped = texts.str.fullmatch(GROUPED % self.thousands, na=False)
-        return texts.mask(grouped, texts.str.replace(f"[{self.thousands}]", "", regex=True))
-
     def _numbers(self, column: pd.Series) -> pd.Series:
-        """Return the numbers of a column, NaN for other cells; those of more than 20 digits are read as texts."""
+        """Return the numbers of a column, perhaps of texts, and NaN for other cells."""
         import pandas as pd
 
-        return pd.to_numeric(self._plain(column) if column.dtype == "str" else column, errors="coerce")
+        # Numbers of more than 20 digits are read as texts, too.
+        if column.dtype == "str":
+            column = column.str.translate(SWAP) if self.options.get("decimal") == "," else column
+            grouped = column.str.fullmatch(GROUPED % self.thousands, na=False)
+            column = column.mask(grouped, column.str.replace(f"[{self.thousands}]", "", regex=True))
+        return pd.to_numeric(column, errors="coerce")
 
     def name_columns(self, wanted: list[str], label: str | None) -> None:
         """Set the names of all columns: those in the first row, if it contains names, else numbers '0', '1', ….
@@ -351,10 +349,9 @@ class _Table:
         head = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
         first, numbers = head.iloc[0].tolist(), [str(place) for place in range(head.shape[1])]
         if self.header is None:
-            head = head.apply(self._plain)
             known = set(wanted) - set(numbers)
             place = len(first) - 1 if label is None else numbers.index(label) if label in numbers else None
-            self.header = (bool(known) and known <= set(first)) or _first_row_is_names(self.file, head, place)
+            self.header = (bool(known) and known <= set(first)) or self._first_row_is_names(head, place)
         self.names = first if self.header else numbers
         row = "has the names of its columns" if self.header else "is a sample (--header if it has names)"
         self.notes.append(f"the first row of {self.file} {row}")
@@ -362,6 +359,35 @@ class _Table:
             if self.names.count(name) > 1:
                 places = " and ".join(str(place) for place, other in enumerate(self.names, 1) if other == name)
                 raise InputError(f"columns {places} of {self.file} have the name {name!r}; rename or drop one")
+
+    def _first_row_is_names(self, head: pd.DataFrame, place: int | None) -> bool:
+        """True if the first row of `head` contains names, False if it is a sample; `place` is the column of labels."""
+        first, below, numbers = head.iloc[0].tolist(), head.iloc[1:], head.apply(self._numbers)
+        values = numbers.iloc[0].to_numpy(dtype=float)
+        if np.isnan(values).all():
+            return True
+        texts = [column for column, name in enumerate(first) if np.isnan(values[column]) and name not in MISSING]
+        for column in texts:
+            cells = numbers[column][1:][~below[column].isin(MISSING)]
+            if len(cells) and cells.notna().all():
+                return True
+        ask = "say whether it is one (--header or --no-header, header=True or False)"
+        counted = [cell == str(number) for number, cell in enumerate(first)]
+        if sum(counted) > 1 and sum(counted) == (~np.isnan(values)).sum():
+            text = f"the first row of {self.file} counts its columns (0, 1, …), and may be pandas' names or a sample"
+            raise InputError(f"{text}; {ask}, name the columns, or write the file with header=False")
+        # The name of the column of labels is no label itself, and labels usually have more than one sample.
+        suspects = texts or ([] if place is None else [place])
+        counts = [below[column].value_counts() for column in suspects]
+        alone = (len(c) and first[column] not in c and c.min() > 1 for column, c in zip(suspects, counts, strict=True))
+        if not suspects or not all(alone):
+            return False
+        listed = values[~np.isnan(values)]
+        if texts and len(listed) > 1 and (np.diff(listed) > 0).all():
+            return True
+        if texts or (len(set(listed)) == len(listed) and not (listed % 1).any()):
+            raise InputError(f"the first row of {self.file} may contain the names of its columns or be a sample; {ask}")
+        return False
 
     def require(self, names: list[str]) -> None:
         missing = next((name for name in names if name not in self.names), None)
@@ -447,38 +473,6 @@ def _as_csv(file: Path, kind: str) -> bytes:
     return str(table.to_csv(index=named, header=kind == ".parquet")).encode()
 
 
-def _first_row_is_names(file: Path, head: pd.DataFrame, place: int | None) -> bool:
-    """True if the first row of `head` contains names, False if it is a sample; `place` is the column of labels."""
-    import pandas as pd
-
-    first, below = head.iloc[0].tolist(), head.iloc[1:]
-    values = pd.to_numeric(head.iloc[0], errors="coerce").to_numpy(dtype=float)
-    if np.isnan(values).all():
-        return True
-    texts = [column for column, name in enumerate(first) if np.isnan(values[column]) and name not in MISSING]
-    for column in texts:
-        cells = below[column][~below[column].isin(MISSING)]
-        if len(cells) and pd.to_numeric(cells, errors="coerce").notna().all():
-            return True
-    ask = "say whether it is one (--header or --no-header, header=True or False)"
-    counted = [cell == str(number) for number, cell in enumerate(first)]
-    if sum(counted) > 1 and sum(counted) == (~np.isnan(values)).sum():
-        text = f"the first row of {file} counts its columns (0, 1, …), and may be pandas' names or a sample"
-        raise InputError(f"{text}; {ask}, name the columns, or write the file with header=False")
-    # The name of the column of labels is no label itself, and labels usually have more than one sample.
-    suspects = texts or ([] if place is None else [place])
-    counts = [below[column].value_counts() for column in suspects]
-    alone = (len(c) and first[column] not in c and c.min() > 1 for column, c in zip(suspects, counts, strict=True))
-    if not suspects or not all(alone):
-        return False
-    listed = values[~np.isnan(values)]
-    if texts and len(listed) > 1 and (np.diff(listed) > 0).all():
-        return True
-    if texts or (len(set(listed)) == len(listed) and not (listed % 1).any()):
-        raise InputError(f"the first row of {file} may contain the names of its columns or be a sample; {ask}")
-    return False
-
-
 def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: bool) -> LabelledSamples:
     """Return the samples of a table; `given` has the columns of each role, None for the default."""
     file, named = table.file, [name for names in given.values() for name in names or ()]
@@ -486,7 +480,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
     table.name_columns(named, label)
     table.require(named)
     if label is None:
-        label = next((name for name in reversed(table.names) if name not in named), table.names[-1])
+        label = next((name for name in reversed(table.names) if name and name not in named), table.names[-1])
         given, named = given | {"label": [label]}, [label, *named]
     for name in named:
         if named.count(name) > 1:
@@ -522,8 +516,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
         name = columns.encoded[int(np.isnan(X).all(axis=0).argmax())]
         raise InputError(f"column {name!r} of {file} is empty; fit without it (--drop, drop=…)")
     _warn_of_columns(X, labels, classes, columns.encoded)
-    own |= {"columns": columns, "header": table.header, "notes": table.notes}
-    return LabelledSamples(X, labels, classes, values, **own)
+    return LabelledSamples(X, labels, classes, values, columns=columns, header=table.header, notes=table.notes, **own)
 
 
 def _consecutive(values: np.ndarray) -> bool:

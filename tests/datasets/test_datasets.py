@@ -373,6 +373,7 @@ def test_npz(tmp_path):
         ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5\n", None, "seems to separate columns by semicolons"),
         ("a.csv", "a;b;y\n1,250;2,500;u\n2,125;3,375;v\n", None, "'1,250' .* may have decimals or thousands"),
         ("a.csv", "a;b;y\n1.250;2,5;u\n2.125;3,375;v\n", None, "column 'b' .* not numbers, such as '2,5'"),
+        ("a.csv", "a;b;y;\n1;2;u;\n3;4;v;\n", None, "column 4 .* has no name; name it"),
         ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", None, "column 'a' .* not numbers, such as '12,5'"),
         ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
