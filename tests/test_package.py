@@ -86,14 +86,15 @@ def test_index_page_has_no_links_to_files(built, monkeypatch):
 
 
 def test_a_release_names_the_repository(tmp_path):
+    place = "https://example.org/us/it"
+    shown = {"README.md": f"In a clone of [this repository]({place}), with", "docs/index.md": f"clone of {place}; for"}
+    shown |= {"CITATION.cff": f"\nrepository-code: {place}\n"}
     (tmp_path / "docs").mkdir()
-    for name in ("README.md", "docs/index.md", "CITATION.cff"):
+    for name in shown:
         (tmp_path / name).write_text((ROOT / name).read_text())
     for address in ("https://example.org/fork", "https://example.org/us/it/"):
         subprocess.run([sys.executable, ROOT / ".ci/address", address, tmp_path], check=True)
-    assert "In a clone of [this repository](https://example.org/us/it), with" in (tmp_path / "README.md").read_text()
-    assert "# in a clone of https://example.org/us/it; for" in (tmp_path / "docs/index.md").read_text()
-    assert (tmp_path / "CITATION.cff").read_text().count("repository-code: https://example.org/us/it\n") == 1
+    assert all((tmp_path / name).read_text().count(text) == 1 for name, text in shown.items())
 
 
 def test_citation_and_changelog_name_the_version():

@@ -267,7 +267,7 @@ class _Table:
     def __init__(self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any) -> None:
         self.file, self.notes, self.names = file, list[str](), list[str]()
         self.header, self.options, self.thousands = header, dict[str, Any](), THOUSANDS
-        self.content = None if kind else sys.stdin.buffer.read()
+        self.content = None if kind else sys.stdin.buffer.read() if sys.stdin else b""
         if kind in BINARIES:
             self.content = _as_csv(file, kind)
             return

@@ -82,13 +82,8 @@ def test_validation_samples_that_the_fit_has_are_counted(folder):
 
 def test_labels_are_ignored(folder):
     assert run("solve", "iris.csv", "--C", 0.1).returncode == 0
-    with_labels = run("predict", "iris-model.npz", "iris.csv")
-    assert "error" in with_labels.stdout
-    assert with_labels.stdout.endswith(
-        "wrote iris-predictions.csv; next: inspect the misclassified samples, whose margins are at most 0\n"
-    )
-    assert "margin" in pd.read_csv("iris-predictions.csv")
-    without = run("predict", "iris-model.npz", "iris.csv", "--ignore-label")
-    assert "error" not in without.stdout
-    assert without.stdout.endswith("wrote iris-predictions.csv; next: read its predictions\n")
-    assert "margin" not in pd.read_csv("iris-predictions.csv")
+    inspect = "inspect the misclassified samples, whose margins are at most 0"
+    for options, then in ([], inspect), (["--ignore-label"], "read its predictions"):
+        done = run("predict", "iris-model.npz", "iris.csv", *options)
+        assert done.stdout.endswith(f"wrote iris-predictions.csv; next: {then}\n")
+        assert ("error" in done.stdout) == ("margin" in pd.read_csv("iris-predictions.csv")) == (not options)

@@ -27,12 +27,10 @@ posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or 
 
 def test_a_solution_as_json(samples):
     code, document = answer("solve", "s.csv", "--label", "label", "--verbose")
-    assert code == 0
-    assert document["status"] == "OPTIMAL"
+    assert (code, document["status"]) == (0, "OPTIMAL")
     assert document["solutions"][0]["objective"] == load_model(document["files"][0]).solutions[0].objective
-    assert document["problem"]["classes"] == ["down", "up"]
-    assert document["problem"]["inputs"] == 5
-    assert document["problem"]["C"] is None
+    expected = {"classes": ["down", "up"], "inputs": 5, "C": None}
+    assert {name: document["problem"][name] for name in expected} == expected
 
 
 VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--json")
@@ -43,16 +41,14 @@ VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--json")
 def test_json_alone_on_standard_output(samples, capfd, solver):
     assert main([*VERBOSE, "--solver", solver]) == 0
     out, err = capfd.readouterr()
-    assert json.loads(out)["solutions"][0]["solver"] == solver
-    assert "40 samples" in err
+    assert (json.loads(out)["solutions"][0]["solver"], "40 samples" in err) == (solver, True)
     assert len(err.splitlines()) > 6
 
 
 def test_inseparable_samples_leave_no_model(samples):
     code, document = answer("solve", "none.npz", "--formulation", "linear")
     assert (code, document["status"], document["solutions"][0]["objective"]) == (3, "NOT_SEPARABLE", None)
-    assert document["solutions"][0]["farkas_residual"] < 1e-10
-    assert document["files"] == []
+    assert (document["solutions"][0]["farkas_residual"] < 1e-10, document["files"]) == (True, [])
     done = run("solve", "none.npz", "--formulation", "linear")
     assert done.stdout.splitlines()[-1] == "wrote no file; next: the same command with --C auto, a soft margin"
     assert not Path("none-model.npz").exists()
@@ -73,8 +69,7 @@ def test_sample_weights_of_csv_and_npz(samples):
 
 def test_weights_on_a_hard_margin_are_warned_of(samples):
     done = run("solve", "s.npz")
-    assert done.returncode == 0
-    assert "no effect on a hard margin; give a finite --C" in done.stderr
+    assert (done.returncode, "no effect on a hard margin; give a finite --C" in done.stderr) == (0, True)
 
 
 def test_inputs_of_unlike_sizes_are_standardised(tmp_path, monkeypatch):
@@ -124,8 +119,7 @@ def test_errors_of_training_and_of_a_file(noisy, gates):
     # Clopper and Pearson: as few or as many wrong labels have a probability of 2.5 %.
     tails = binom.sf(counts["wrong"] - 1, 60, low), binom.cdf(counts["wrong"], 60, high)
     assert tails == pytest.approx([0.025, 0.025], rel=1e-9)
-    text = f"held-out error {100 * counts['error']:.2f} % ({counts['wrong']} of 60 wrong), 95 % interval"
-    assert text in done.stdout
+    assert f"error {100 * counts['error']:.2f} % ({counts['wrong']} of 60 wrong), 95 % interval" in done.stdout
     assert done.stdout.splitlines()[-1] == "wrote old-model.npz; next: implicit-bias predict old-model.npz NEW.csv"
 
 
@@ -221,8 +215,7 @@ def test_invalid_validation(noisy, validate, words):
 @pytest.mark.parametrize("limit", [["--max-seconds", "1e-9"], ["--max-iterations", "1"]])
 def test_limits_and_exit_code_1(samples, limit):
     code, document = answer("solve", "s.npz", "--C", "1", *limit)
-    assert code == 1
-    assert document["status"] == ("TIME_LIMIT" if "seconds" in limit[0] else "ITERATION_LIMIT")
+    assert (code, document["status"]) == (1, "TIME_LIMIT" if "seconds" in limit[0] else "ITERATION_LIMIT")
     assert load_model(document["files"][0]).status is Status[document["status"]]
 
 
@@ -236,8 +229,7 @@ def test_progress_of_a_long_solve(samples):
     np.savez("long.npz", X=rng.normal(size=(6000, 60)), y=rng.integers(0, 2, 6000))
     done = interrupted("", "solve", "long.npz", "--units", 100, "--C", 1, "--tol", 1e-9, terminal=True)
     first, line = done.stderr.split("\r\x1b[K")
-    assert done.returncode == 130
-    assert "gap" not in first
+    assert (done.returncode, "gap" in first) == (130, False)
     assert float(line.split()[-2]) >= PATIENCE
     assert done.stdout.splitlines()[2].startswith("INTERRUPTED")
 
@@ -257,9 +249,7 @@ def test_an_interrupted_solve_saves_the_best_answer(samples):
     X = np.random.default_rng(0).normal(size=(40, 3))
     np.savez("three.npz", X=X, y=np.arange(40) % 3)
     done = interrupted("\n  3  ", "solve", "three.npz", "--C", "1", "--tol", "1e-9", "--verbose")
-    assert done.stdout.splitlines()[-1] == (
-        "wrote three-model.npz; next: the same command with --start three-model.npz"
-    )
+    assert done.stdout.endswith("wrote three-model.npz; next: the same command with --start three-model.npz\n")
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -305,8 +295,7 @@ def test_a_start_is_of_the_same_labels(samples):
     table = pd.read_csv("s.csv")
     table.iloc[::-1].to_csv("turned.csv", index=False)
     done = run("solve", "turned.csv", "--start", first)
-    assert done.returncode == 2
-    assert "of samples with other labels, or in another order" in done.stderr
+    assert (done.returncode, "of samples with other labels, or in another order" in done.stderr) == (2, True)
     table[:39].to_csv("fewer.csv", index=False)
     assert "is of 40 samples" in run("solve", "fewer.csv", "--start", first).stderr
 
@@ -317,5 +306,4 @@ def test_own_gates(samples):
     assert done.returncode == 0, done.stderr
     assert load_model("own-model.npz").solutions[0].weights.shape == (2, 4)
     done = run("solve", "own.npz", "--formulation", "svm-l2", "--out", "t.npz")
-    assert done.returncode == 2
-    assert not Path("t.npz").exists()
+    assert (done.returncode, Path("t.npz").exists()) == (2, False)

