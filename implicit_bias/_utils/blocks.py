@@ -56,8 +56,6 @@ def gram(A: Any) -> Any:
     [[5.0, 11.0], [11.0, 25.0]]
     """
     A = sparse_if_faster(A)
-    if sp.issparse(A):
-        return (A @ A.T).toarray()
     if isinstance(A, np.ndarray):
         return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
-    return A @ A.T
+    return (A @ A.T).toarray() if sp.issparse(A) else A @ A.T

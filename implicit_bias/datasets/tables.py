@@ -201,9 +201,7 @@ def read_samples(
             raise InputError("label, weights and margins are names of columns; gates, columns and drop lists of them")
     file, table = _opened(path, header, separator, decimal, encoding)
     encode, keep_missing = as_flag(encode, "encode"), as_flag(keep_missing, "keep_missing")
-    if table is None:
-        return _read_npz(file, names, keep_missing)
-    return _read_table(table, names, encode, keep_missing)
+    return _read_npz(file, names, keep_missing) if table is None else _read_table(table, names, encode, keep_missing)
 
 
 def read_inputs(
@@ -241,8 +239,7 @@ def read_inputs(
     table.require(columns.inputs + columns.gates + list(keep))
     values = table.numbers(cells, columns.gates, "the gate columns") if columns.gates else None
     labels = cells[of_labels].to_numpy() if of_labels in table.names else None
-    kept = cells[list(keep)].reset_index(names="row")
-    kept["row"] += 1
+    kept = cells[list(keep)].set_axis(cells.index + 1).reset_index(names="row")
     X = table.inputs(cells, columns, missing)
     return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=kept)
 
@@ -296,8 +293,7 @@ class _Table:
             with warnings.catch_warnings():
                 # For rows longer than the first, pandas would drop their end with only a warning.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                found: pd.DataFrame = pd.read_csv(content, **given)
-                return found
+                return pd.read_csv(content, **given)
         except pd.errors.ParserWarning:
             reason = "a row is longer than the first"
         except UnicodeError:
@@ -469,8 +465,7 @@ def _as_csv(file: Path, kind: str) -> bytes:
         raise InputError(f"{file} needs {package} (pip install {package}); or save it as .csv") from None
     except Exception as error:
         raise InputError(f"{file} cannot be read ({type(error).__name__}); save it as .csv") from None
-    named = table.index.name is not None
-    return str(table.to_csv(index=named, header=kind == ".parquet")).encode()
+    return str(table.to_csv(index=table.index.name is not None, header=kind == ".parquet")).encode()
 
 
 def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: bool) -> LabelledSamples:

@@ -76,8 +76,7 @@ def test_table_of_one_and_two_processes(tmp_path):
 def test_unwritable_output(tmp_path):
     (tmp_path / "file").write_text("mine")
     done = run(*SMALL, "--out", tmp_path / "file", command="compare gln")
-    assert done.returncode == 2
-    assert "cannot be written" in done.stderr
+    assert (done.returncode, "cannot be written" in done.stderr) == (2, True)
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -120,6 +119,5 @@ def test_proof_without_certified_row():
 def test_ctrl_c_during_the_work(tmp_path, monkeypatch, options):
     monkeypatch.setattr("implicit_bias.studies.runner.engines.compute", interrupt())
     done = run("compare", "gln", "--jobs", 1, "--out", tmp_path, *options)
-    assert done.returncode == 130
-    assert done.stderr.splitlines()[-1] == "interrupted: nothing was finished"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, "interrupted: nothing was finished")
     assert not options or json.loads(done.stdout)["error"] == "interrupted: nothing was finished"

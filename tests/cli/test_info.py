@@ -22,8 +22,7 @@ def test_info(tmp_path, monkeypatch):
     assert document["data_sets"]["mnist"][str(raw / "train-images-idx3-ubyte")] == "damaged"
     assert document["data_sets"]["mnist"][str(raw / "t10k-images-idx3-ubyte")] == "missing"
     code, text, _ = run("info")
-    assert code == 0
-    assert "mnist" in text
+    assert (code, "mnist" in text) == (0, True)
     assert "train-images-idx3-ubyte damaged" in text
 
 

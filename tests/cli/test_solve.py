@@ -63,8 +63,7 @@ def test_sample_weights_of_csv_and_npz(samples):
     column, array, plain_one = (document["solutions"][0]["objective"] for document in (by_column, by_array, without))
     assert column == pytest.approx(array, rel=1e-6)
     assert column > 1.01 * plain_one
-    weights = [document["problem"]["weighted"] for document in (by_column, by_array, without)]
-    assert weights == [True, True, False]
+    assert [one["problem"]["weighted"] for one in (by_column, by_array, without)] == [True, True, False]
 
 
 def test_weights_on_a_hard_margin_are_warned_of(samples):

@@ -191,8 +191,7 @@ class GatedProblem(ScaledProblem):
         gates /= gate_scale
         parts = lambda: (gates[rows] for rows in row_blocks(features.n))  # noqa: E731
         self._prepare(input_scale, contrasts(parts, form.index, settings))
-        self.X = sparse_if_faster(self.to_device(features.X))
-        self.G = self.to_device(self.contrasts.of(gates))
+        self.X, self.G = sparse_if_faster(self.to_device(features.X)), self.to_device(self.contrasts.of(gates))
 
     def _prepare(self, input_scale: float, found: Contrasts) -> None:
         """Set the attributes of gates and inputs; `inputs` are those that are not zero in every sample."""
