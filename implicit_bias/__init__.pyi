@@ -38,7 +38,6 @@ from .margin.formulations import svm_lc as svm_lc
 from .margin.formulations import svm_of_optimiser as svm_of_optimiser
 from .margin.formulations import svm_rc as svm_rc
 from .margin.formulations import svm_shallow as svm_shallow
-from .margin.least_loss import LeastLoss as LeastLoss
 from .margin.least_loss import least_loss as least_loss
 from .margin.model import MarginModel as MarginModel
 from .margin.problem import MarginProblem as MarginProblem

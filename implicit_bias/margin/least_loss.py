@@ -1,28 +1,21 @@
 """Least logistic loss of weights with a bounded norm: the problem of decoupled weight decay."""
 
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import entr, expit
 
-from implicit_bias._utils.checks import InputError, as_positive
-from implicit_bias.margin.problem import MarginProblem
+from implicit_bias._utils.checks import Array, InputError, as_positive
+from implicit_bias.margin.problem import MarginProblem, check_problem
 
 
 @dataclass(frozen=True, eq=False)
 class LeastLoss:
-    """Weights (k, d) of norm at most the bound, their `loss`, and a `lower_bound` of that of all such weights.
+    """Weights (k, d) of norm at most the bound, their `loss`, and a `lower_bound` of that of all such weights."""
 
-    Examples
-    --------
-    >>> from implicit_bias import LeastLoss
-    >>> round(LeastLoss([[1.0]], loss=0.5, lower_bound=0.4).gap, 6)
-    0.2
-    """
-
-    weights: Any
+    weights: Array
     loss: float
     lower_bound: float
 
@@ -50,6 +43,11 @@ def least_loss(problem: MarginProblem, bound: float) -> LeastLoss:
     bound : float
         Positive; compare it with the optimum of `problem`, the least norm of margins of 1.
 
+    Returns
+    -------
+    LeastLoss
+        `weights` (k, d), their `loss`, its `lower_bound`, and the `gap` (loss − lower_bound)/loss.
+
     Raises
     ------
     InputError
@@ -64,20 +62,21 @@ def least_loss(problem: MarginProblem, bound: float) -> LeastLoss:
     """
     import cvxpy as cp
 
+    check_problem(problem)
     bound, features, y = as_positive(bound, "bound"), problem.features, problem.y
     if problem.intercept or problem.affine:
         raise InputError("least_loss takes problems without a free intercept and without constraints")
     W = cp.Variable((features.k, features.d))
     margins = (y[:, None] * features.dense().reshape(len(y), -1)) @ cp.reshape(W, (W.size,), order="C")
     losses = cp.sum(cp.logistic(-margins)) / len(y)
-    with warnings.catch_warnings():
-        # The lower bound tells how accurate the solution is.
+    # The lower bound tells how accurate the solution is.
+    with warnings.catch_warnings(), suppress(cp.SolverError):
         warnings.simplefilter("ignore")
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
         cp.Problem(cp.Minimize(losses), [problem.norm.expression(W) <= bound]).solve("CLARABEL", **tolerances)
-    weights = np.asarray(W.value)
-    weights *= min(1.0, bound / problem.norm.value(weights))
+    weights = np.zeros(W.shape) if W.value is None else np.asarray(W.value)
+    weights *= bound / max(problem.norm.value(weights), bound)
     q = problem.margins(weights)
-    p = expit(-q)
+    p, loss = expit(-q), float(np.logaddexp(0.0, -q).mean())
     lower = (entr(p) + entr(1 - p)).mean() - bound * problem.norm.dual(features.adjoint(p * y) / len(y))
-    return LeastLoss(weights, float(np.logaddexp(0.0, -q).mean()), float(lower))
+    return LeastLoss(weights, loss, min(float(lower), loss))

@@ -34,6 +34,7 @@ row(metrics.normalised_margin, _small_problem, **WEIGHTS)
 row(
     metrics.optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0
 )
+row(ib.least_loss, _small_problem, bound=number(1.0, 2.5), finite=False, fine=lambda c, r: r.lower_bound <= r.loss)
 row(metrics.alignment, W_a=numbers("k d", SIZES), W_b=numbers("k d~", SIZES), may=True, fine=lambda c, r: -1 <= r <= 1)
 
 

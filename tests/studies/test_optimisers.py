@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from implicit_bias.gates import HyperplaneGates
-from implicit_bias.studies.optimisers import batches, common, decay, width
+from implicit_bias.studies.optimisers import batches, common, width
 
 TASK = common.data({"dataset": "random", "train_size": 20, "seed": 3}, None)
 GATES = HyperplaneGates(3, 2, seed=3).fit(TASK.X_pool)
@@ -35,16 +35,6 @@ def test_optima_are_certified_and_nearest_to_themselves():
         assert min(found, key=found.get) == f"to_{name}"
         assert 1 <= found[f"to_{name}"] <= 1 + 2 * common.TOL
         assert problem.norm.gates == 6
-
-
-@pytest.mark.parametrize("norm", ["sign", "muon"])
-def test_minimum_of_the_loss_is_certified(norm):
-    """No weights within the bound, such as the optimum of the margin problem, have a lower loss."""
-    problem, solution = BEST[norm]
-    bound = 2 * solution.objective
-    lower, least = decay._minimum(problem, bound)
-    assert 0 < lower <= least <= lower * (1 + 1e-5)
-    assert lower < decay._loss(problem, solution.weights * 2) < 1.2 * lower
 
 
 def test_rates_do_not_depend_on_the_batch():
