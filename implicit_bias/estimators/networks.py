@@ -11,7 +11,7 @@ from implicit_bias._utils.checks import Array, InputError, as_count, one_of, sho
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import MarginClassifier
-from implicit_bias.gates import Gates, HyperplaneGates, RandomHalfSpaces
+from implicit_bias.gates import ConstantGate, Gates, HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, check_cutoff
 from implicit_bias.margin.classes import ClassMarginProblem, svm_classes
 from implicit_bias.margin.constraints import LinearConstraints
@@ -32,6 +32,17 @@ class _GatedClassifier(MarginClassifier):
     """Base class of the classifiers whose scores are linear in W for any inputs, so that they may be constrained."""
 
     constraints: Any = None
+
+    @property
+    def coef_(self) -> Array:
+        """Gradients of linear scores, shape (1, p) or (classes, p): of ``contexts=1``, or ``gates=ConstantGate()``.
+
+        The scores are X @ coef_.T + decision_function(0). `intercept_` lacks the weight of the constant input.
+        """
+        gates: Any = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
+        if not isinstance(gates, ConstantGate) and getattr(gates, "contexts", None) != 1:
+            raise AttributeError("only linear classifiers have coef_, such as those with contexts=1")
+        return np.atleast_2d(self.weights_.sum(axis=-2))[:, : self.n_features_in_]
 
     def _constrained(self, problem: MarginProblem) -> MarginProblem:
         if self.constraints is None:

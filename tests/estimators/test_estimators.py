@@ -121,6 +121,18 @@ def test_constant_gate_is_linear_svc():
     assert squared(model.weights_[0]) == pytest.approx(squared(oracle.coef_[0]), rel=1e-5)
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "joint"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_classifiers_have_the_gradients_of_their_scores(classes, multi_class):
+    X, y = scaled(load_wine)
+    X, y, options = X[y < classes], y[y < classes], {"C": 0.1, "multi_class": multi_class, "random_state": 0}
+    for model in (ib.GLNClassifier(2, 1, **options), ib.GatedReLUClassifier(gates=ib.ConstantGate(), **options)):
+        scores = model.fit(X, y).decision_function(X)
+        expected = X @ model.coef_.T + model.decision_function(0 * X[:1])
+        np.testing.assert_allclose(expected, scores.reshape(len(X), -1), atol=1e-9)
+    assert not hasattr(ib.GLNClassifier(2, **options).fit(X, y), "coef_")
+
+
 @pytest.fixture(scope="module")
 def wine():
     return scaled(load_wine)
