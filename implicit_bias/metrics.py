@@ -88,7 +88,7 @@ def normalised_margin(problem: MarginProblem, W: Any) -> float:
     2.0
     """
     check_problem(problem)
-    W = without_exponent(as_floats(W, "weights", 3 if np.ndim(W) == 3 else 2))[0]
+    W = without_exponent(as_floats(W, "weights", (2, 3)))[0]
     W = W.reshape(-1, W.shape[-1])
     size = problem.norm.value(W)
     if size == 0:

@@ -13,7 +13,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, shown
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_count, as_reals, dimensions, shown
 from implicit_bias._utils.deadline import Deadline
 from implicit_bias._utils.validation import as_weights, refusals, seed_of, validated
 from implicit_bias.estimators.base import MarginClassifier, ModelMixin, NotSeparableError, check_processes
@@ -158,13 +158,13 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         return self
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
-        if np.ndim(self.Cs) == 0:
+        if dimensions(self.Cs) == 0:
             return path_values(estimator._fit_data(X, y, weight).problems, as_count(self.Cs, "Cs"), RATIO)
         try:
             costs = np.unique(as_reals(self.Cs))
         except CONVERSION_ERRORS:
             costs = np.empty(0)
-        if np.ndim(self.Cs) != 1 or not len(costs) or not (costs > 0).all():
+        if dimensions(self.Cs) != 1 or not len(costs) or not (costs > 0).all():
             raise InputError("Cs must be the number of values of C, or a list of positive values such as [0.01, 0.1]")
         return costs
 

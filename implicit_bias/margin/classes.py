@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size, one_of, shown
+from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size, dimensions, one_of, shown
 from implicit_bias.datasets.classes import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
@@ -40,7 +40,7 @@ class ClassMarginProblem(MarginProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        K = len(self.classes) if np.ndim(self.classes) == 1 else 0
+        K = len(self.classes) if dimensions(self.classes) == 1 else 0
         if K < 2 or self.features.k % K:
             raise InputError(f"classes must be two or more labels whose number divides {self.features.k}, the gates")
 

@@ -202,12 +202,13 @@ def interpolation(features: Any, targets: Any, norm: Norm | None = None, toleran
     >>> solution.status.name, solution.weights.round(6).tolist(), round(solution.objective**2, 6)
     ('OPTIMAL', [[1.0, -1.0, 1.0]], 3.0)
     """
-    t = as_floats(targets, "targets", 2 if np.ndim(targets) == 2 else 1)
+    t = as_floats(targets, "targets", (1, 2))
     n, outputs = len(t), t[0].size
     if not isinstance(features, Features):
         X = as_floats(features, "X", 2)
         features = GatedFeatures(np.repeat(X, outputs, axis=0), np.tile(np.eye(outputs), (len(X), 1)))
-    tolerances = as_floats(np.full(n, tolerance) if np.ndim(tolerance) == 0 else tolerance, "tolerance", 1)
+    given = as_floats(tolerance, "tolerance", (1, 0))
+    tolerances = np.full(n, given) if given.size == 1 else given
     if features.n != t.size or len(tolerances) != n or not (tolerances >= 0).all():
         raise InputError(f"there must be {features.n} targets, with a tolerance ≥ 0 for each or for all")
     t, room = t.ravel(), np.repeat(tolerances, outputs)

@@ -187,12 +187,12 @@ class MarginModel(Labelled):
     def distances(self, X: Any, gate_values: Any = None, *, order: float = 2.0) -> Array:
         """Distances of inputs X (n, p) from the decision boundary in ‖·‖_order, with the gates of each; shape (n,).
 
-        With the gates of x held, scores are affine, and two of them, f and g, are equal at the distance
-        ``|f(x) − g(x)|`` / ‖∇(f − g)‖_q of x, 1/order + 1/q = 1. This is the least over all g, for the prediction f, in
-        the units of X; infinity if no point with these gates has another prediction. It is local: nearer points with
-        the gates of x have its prediction, and nearer points with other gates may not. `order` is from 1 to infinity.
-        Limits of a `scaling` are ignored. Errors are those of `decision_function`, and InputError is raised for
-        features that are not `GatedFeatures`.
+        With the gates of x held, scores are affine, and two of them, f and g, become equal at the distance
+        ``|f(x) − g(x)|`` / ‖∇(f − g)‖_q from x, 1/order + 1/q = 1. This is the least over all g, for the prediction f,
+        in the units of X; infinity if all of these gradients are zero. It is local: nearer points with the gates of x
+        have its prediction, and nearer points with other gates may not. `order` is from 1 to infinity. Limits of a
+        `scaling` are ignored. Errors are those of `decision_function`, and InputError is raised for features that are
+        not `GatedFeatures`.
 
         >>> from implicit_bias import ConstantGate, MarginModel, solve, svm_shallow
         >>> problem = svm_shallow([[3.0, 4.0], [-3.0, -4.0]], [1, -1], ConstantGate())

@@ -474,7 +474,7 @@ PHRASES = (
     "Of {tests} tests of the paper's claims, {yes} say yes, {no} no, and {undecided} are undecided",
     "{portion-apart} of {portion-chance} %",
     "({ours-apart} of {ours-chance} %)",
-    "ends at SVM-LC in {frozen} cells",
+    "within 1 % of SVM-LC's optimum in {frozen} cells",
     "{failed} GD-ReLU misclassify",
     "nine tenths of its {cells} cells",
     "worse in {much} of them, on average by {much-mean} points; the other {rest} have 50 or 100 units",

@@ -2,10 +2,10 @@
 Gated networks: fixed and learned half-spaces
 =============================================
 
-Behind fixed gates, limits of gradient descent on two layers are stationary points of the margin problem of Σ‖ζ_h‖ over
-units (Lippl, Abbott & Chung 2022, theorem 3.1, for directions that converge and losses that vanish): SVM-GLN, or SVM-RC
-for random half-spaces. A ReLU network learns its half-spaces; SVM-LC has those of its end. The best network has the
-least Σ‖ζ_h‖ over all half-spaces, and no theorem says that descent finds it.
+Behind fixed gates, limit directions of gradient descent are stationary for the least ‖w‖² (Lippl, Abbott & Chung 2022,
+theorem 3.1, if they exist and the loss vanishes). For two layers without dead units they minimise Σ‖ζ_h‖: SVM-GLN, or
+SVM-RC for random half-spaces. A ReLU network learns its half-spaces; SVM-LC has those of its end. The best ReLU network
+has the least Σ‖ζ_h‖ of all, and no theorem says that descent finds it.
 """
 
 # %%

@@ -2,9 +2,9 @@
 Wide networks: the least norm in the tangent kernel
 ===================================================
 
-Gradient descent on the squared loss of a network of large width m or large scale α stays near its linearisation, and
-converges to the interpolation of least norm in the neural tangent kernel (Jacot, Gabriel & Hongler 2018; Chizat,
-Oyallon & Bach 2019). Here f(x) = α m^{-1/2} Σ a_j ⟨w_j, x⟩₊ with f = 0 at the start, and only w is trained.
+Gradient descent on the squared loss of a network of large width m or large scale α stays near its linearisation: the
+interpolation of least norm in the tangent kernel at its start, for large m ``gram_matrix`` (Jacot, Gabriel & Hongler
+2018; Chizat, Oyallon & Bach 2019). Here f(x) = α m^{-1/2} Σ a_j ⟨w_j, x⟩₊ with f = 0 at the start; w alone is trained.
 """
 
 # %%
@@ -57,7 +57,7 @@ found = {
 }
 
 # %%
-# Narrow networks and small scales leave the linearisation.
+# Narrow networks and small scales leave the infinite limit.
 
 import matplotlib.pyplot as plt
 

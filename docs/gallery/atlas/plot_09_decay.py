@@ -57,7 +57,7 @@ for multiple in multiples:
         print(name, dict(zip(norms, np.round(ratios[name][-1], 4).tolist(), strict=True)))
 
 # %%
-# The loss as a multiple of the certified bound of all losses.
+# The loss as a multiple of the certified lower bound.
 
 import matplotlib.pyplot as plt
 

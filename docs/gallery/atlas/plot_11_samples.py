@@ -4,11 +4,11 @@ One sample a step: Adam changes its norm, Signum does not
 
 With full batches, Adam without ε converges to the largest ℓ∞ margin. With one sample a step it may converge to another:
 on some data to that of ℓ2, while Signum with enough momentum stays at ℓ∞ (Baek, Song & Yun, arXiv 2510.26303; we read
-the abstract). On rows whose entries have one size, second moments are equal, and Adam's steps are those of momentum.
+the abstract). If all entries of a row have one size, so have second moments: Adam is momentum with a varying rate.
 """
 
 # %%
-# Rows of one size, c_i(±1, …, ±1), and the certified optima of both norms.
+# Rows c_i(±1, …, ±1), and the certified optima of both norms.
 
 import numpy as np
 from torch import nn

@@ -2,14 +2,14 @@
 How far is the decision boundary?
 =================================
 
-In the region of x that the gates cut, a gated linear classifier is affine, with the gradient β = Σ_j g_j(x) w_j. There
-its boundary has, in every norm, a distance by one formula, with the dual norm of the gradient:
+In the region of x, a gated linear classifier is affine, with the gradient β = Σ_j g_j(x) w_j. In every norm ‖·‖_p, the
+distance from its boundary there follows from the dual norm of β:
 
 .. math:: \\min \\{ \\|z\\|_p : f(x) + \\langle \\beta, z \\rangle = 0 \\} = |f(x)| / \\|\\beta\\|_q, \\; 1/p + 1/q = 1
 
 p = ∞ is the norm of adversarial perturbations that are bounded in each pixel. The distance is local. If the nearest
-point has the gates of x, the distance from the whole boundary is at most as large. In any case, it is at least the
-smaller one of the local distance and the distance of the nearest hyperplane of the gates, the border of the region.
+point has the gates of x, the distance from the whole boundary is at most as large. The latter is always at least the
+smaller of the local distance and the distance of the nearest hyperplane of the gates, the border of the region.
 """
 
 # %%

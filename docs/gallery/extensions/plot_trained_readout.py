@@ -2,9 +2,9 @@
 Receptive fields with a trained readout
 =======================================
 
-The notes on localization define ŷ = W₂ σ(W₁x + b₁) + b₂ and then fix W₂ to a mean. ``train_online`` has this readout.
-Here W₂, and b₂ as well, are trained with the fields. The fields of ReLU units remain local, and those of the Gaussian
-clone of the data remain spread.
+The notes on localization define ŷ = W₂ σ(W₁x + b₁) + b₂; in the work that they cite, W₂ is a mean, as in
+``train_online``. Without b₁, here W₂, and b₂ as well, are trained with the fields. The fields of ReLU units remain
+local, and those of the Gaussian clone of the data remain spread.
 """
 
 # %%

@@ -3,9 +3,9 @@ The limit of local learning
 ===========================
 
 Gated linear networks were introduced with a local learning rule (Veness et al. 2017, 2021): every unit predicts the
-label, and descends its own loss. Lippl, Abbott & Chung (2022, section 2) name this rule and study gradient descent on
-the loss of the whole network instead. The limit of the local rule follows from the linear case (Soudry et al. 2018),
-because a unit is linear in its own features Φ_h(x), the input in the block of its context:
+label, and descends its own loss. Lippl, Abbott & Chung (2022, section 2) mention this rule and study the descent on the
+loss of the whole network instead. For one layer and full batches its limit is that of the linear case (Soudry
+et al. 2018), because a unit is linear in its own features Φ_h(x), the input in the block of its context:
 
 .. math:: \\min \\sum_c \\|w_{hc}\\|^2 \\quad \\text{with} \\quad y_i \\langle w_{h\\,c_h(x_i)}, x_i \\rangle \\ge 1
 
@@ -65,7 +65,7 @@ ratio = optimality_ratio(readout, reader.effective_weights(), answer.objective)
 print(f"readout: {answer.status.name}, gap {answer.gap:.0e}; descent at {ratio:.4f} of the optimum")
 
 # %%
-# The same gates, trained as one network: the limit is SVM-GLN.
+# Twelve units with other hyperplanes as one network, whose limit is SVM-GLN.
 
 together = svm_gln(X, y, HyperplaneGates(units=12, contexts=4, seed=1).fit(task.X_pool))
 whole = error(together.decision_function(solve(together).weights, task.X_val), task.y_val)
