@@ -88,7 +88,7 @@ def as_floats(values: Any, name: str, ndim: int | tuple[int, ...], missing: bool
     # Torch does not support read-only arrays or negative strides, which a contiguous array of one row may have.
     if not (array.flags.c_contiguous and array.flags.writeable):
         array = np.require(array, requirements=["C", "W"])
-    return array if min(array.strides) > 0 else array.copy()
+    return array if min(array.strides, default=1) > 0 else array.copy()
 
 
 def as_column(values: Any, samples: int, name: str = "y", kind: str = "label") -> Array:
