@@ -46,6 +46,12 @@ class Scaling:
         return list(zip(self.names, self.values, strict=True))
 
     @property
+    def units(self) -> Array:
+        """Changes of the inputs (p,) that change scaled inputs by 1."""
+        factors = {"divide": 1.0, "multiply": -1.0}
+        return np.asarray(np.prod([values ** factors.get(name, 0.0) for name, values in self.operations], axis=0))
+
+    @property
     def fills(self) -> bool:
         """True if missing inputs (NaN) are filled."""
         return "fill" in self.names

@@ -316,14 +316,16 @@ class _Table:
     def _decimal(self) -> str:
         """Return the decimal point or comma that the first rows show, "" if none does."""
         cells = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").stack()
-        unclear = cells.str.fullmatch(UNCLEAR)
-        if (cells.str.fullmatch(POINT) | (cells.str.fullmatch(GROUPED % ",") & ~unclear)).any():
+        unclear, swapped = cells.str.fullmatch(UNCLEAR), cells.str.translate(SWAP)
+        points, commas = cells.str.fullmatch(POINT), swapped.str.fullmatch(POINT)
+        # 1.234 may have decimals or thousands, too.
+        if ((points & ~swapped.str.fullmatch(UNCLEAR)) | (cells.str.fullmatch(GROUPED % ",") & ~unclear)).any():
             return "."
-        commas = cells.str.translate(SWAP).str.fullmatch(POINT)
         if unclear.any() and not (commas & ~unclear).any():
             text = f"{shown(cells[unclear].iloc[0].strip())} in {self.file} may have decimals or thousands"
             raise InputError(f"{text}; say that it has decimals (--decimal ,) or thousands (--decimal .)")
-        return "," if commas.any() else ""
+        both = commas & cells.str.contains(".", regex=False)
+        return "," if commas.any() and (both.any() or not points.any()) else "." if points.any() else ""
 
     def _numbers(self, column: pd.Series) -> pd.Series:
         """Return the numbers of a column, perhaps of texts, and NaN for other cells."""

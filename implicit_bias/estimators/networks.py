@@ -40,7 +40,7 @@ class _GatedClassifier(MarginClassifier):
         The scores are X @ coef_.T + decision_function(0). `intercept_` lacks the weight of the constant input.
         """
         gates: Any = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
-        if not isinstance(gates, ConstantGate) and getattr(gates, "contexts", None) != 1:
+        if type(gates) is not ConstantGate and getattr(gates, "contexts", None) != 1:
             raise AttributeError("only linear classifiers have coef_, such as those with contexts=1")
         return np.atleast_2d(self.weights_.sum(axis=-2))[:, : self.n_features_in_]
 

@@ -22,7 +22,7 @@ class LeastLoss:
     @property
     def gap(self) -> float:
         """(loss − lower_bound)/loss."""
-        return 1 - self.lower_bound / self.loss
+        return 1 - self.lower_bound / self.loss if self.loss > 0 else 0.0
 
 
 def least_loss(problem: MarginProblem, bound: float) -> LeastLoss:
@@ -66,17 +66,18 @@ def least_loss(problem: MarginProblem, bound: float) -> LeastLoss:
     bound, features, y = as_positive(bound, "bound"), problem.features, problem.y
     if problem.intercept or problem.affine:
         raise InputError("least_loss takes problems without a free intercept and without constraints")
+    # Weights are divided by the bound.
     W = cp.Variable((features.k, features.d))
-    margins = (y[:, None] * features.dense().reshape(len(y), -1)) @ cp.reshape(W, (W.size,), order="C")
+    margins = (bound * y[:, None] * features.dense().reshape(len(y), -1)) @ cp.reshape(W, (W.size,), order="C")
     losses = cp.sum(cp.logistic(-margins)) / len(y)
     # The lower bound tells how accurate the solution is.
-    with warnings.catch_warnings(), suppress(cp.SolverError):
+    with warnings.catch_warnings(), suppress(cp.SolverError, ValueError):
         warnings.simplefilter("ignore")
         tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-        cp.Problem(cp.Minimize(losses), [problem.norm.expression(W) <= bound]).solve("CLARABEL", **tolerances)
-    weights = np.zeros(W.shape) if W.value is None else np.asarray(W.value)
+        cp.Problem(cp.Minimize(losses), [problem.norm.expression(W) <= 1]).solve("CLARABEL", **tolerances)
+    weights = np.zeros(W.shape) if W.value is None else bound * np.asarray(W.value)
     weights *= bound / max(problem.norm.value(weights), bound)
     q = problem.margins(weights)
     p, loss = expit(-q), float(np.logaddexp(0.0, -q).mean())
     lower = (entr(p) + entr(1 - p)).mean() - bound * problem.norm.dual(features.adjoint(p * y) / len(y))
-    return LeastLoss(weights, loss, min(float(lower), loss))
+    return LeastLoss(weights, loss, min(max(float(lower), 0.0), loss))

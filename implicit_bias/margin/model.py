@@ -207,15 +207,19 @@ class MarginModel(Labelled):
         scores = np.column_stack([0 * scores, scores]) if scores.ndim == 1 else scores
         weights = [solution.weights for solution in self.solutions]
         weights = list(first.outputs(weights[0])) if isinstance(first, ClassMarginProblem) else weights
-        units = np.ones(p) if self.scaling is None else np.ptp(self.scaling.undone(np.eye(2, 1) + np.zeros(p)), axis=0)
+        units = np.ones(p) if self.scaling is None else self.scaling.units
         found = []
         for rows in [slice(None)] if gate_values is not None else row_blocks(len(inputs), 1000):
-            gates = [as_gated(self._features(one, inputs[rows], gate_values)).gate_values for one in self.problems]
-            each = [(G @ W)[:, :p] / units for G, W in zip(cycle(gates), weights, strict=False)]
+            features = [as_gated(self._features(one, inputs[rows], gate_values)) for one in self.problems]
+            if not all(np.array_equal(one.X, inputs[rows]) for one in features):
+                raise InputError("distances need features that are gates of the inputs, not kernels or hidden units")
+            each = [(one.gate_values @ W)[:, :p] / units for one, W in zip(cycle(features), weights, strict=False)]
             slopes = np.stack([0 * each[0], *each] if len(each) == 1 else each, axis=1)
             best = scores[rows].argmax(axis=1)[:, None]
             gaps = np.take_along_axis(scores[rows], best, axis=1) - scores[rows]
-            sizes = np.linalg.norm(np.take_along_axis(slopes, best[..., None], axis=1) - slopes, dual, axis=2)
+            slopes = np.take_along_axis(slopes, best[..., None], axis=1) - slopes
+            largest = np.abs(slopes).max(axis=2, keepdims=True)
+            sizes = largest[..., 0] * np.linalg.norm(slopes / np.where(largest > 0, largest, 1.0), dual, axis=2)
             found.append(np.divide(gaps, sizes, out=np.full_like(gaps, np.inf), where=sizes > 0).min(axis=1))
         return np.concatenate(found)
 

@@ -201,23 +201,32 @@ class GatedNetwork(nn.Module, ABC):
     def one_layer(self, X: Array) -> OneLayer | None:
         """Return the weights if, at X (n, d), this is one layer of gated linear units and a readout; else None.
 
-        Its two parameters must be w (H, d) and A with q·H entries, and its contexts gate values (n, H), or None for the
-        gates of relu. Outputs are compared at random weights.
+        Its two parameters must be w (H, d) and A with q·H entries, both trained, and its contexts gate values (n, H),
+        or None for the gates of relu. Outputs and their gradients are compared at random weights.
         """
-        weights, X = [p.detach() for p in self.parameters()], X[:CHECKED]
-        if len(weights) != 2 or not all(weight.is_contiguous() for weight in weights):
+        parameters, q, X = list(self.parameters()), self.outputs, X[:CHECKED]
+        if len(parameters) != 2 or not all(p.is_contiguous() and p.requires_grad for p in parameters):
             return None
-        (hidden, readout), q, random = weights, self.outputs, torch.Generator().manual_seed(0)
-        twin, H = copy.deepcopy(self).cpu(), len(hidden)
-        inputs, contexts = twin.tensors(X)
-        seen = contexts is None or contexts.shape == (len(X), H)
-        if hidden.shape != (H, self.inputs) or readout.numel() != q * H or not seen:
+        (hidden, readout), random = (p.detach() for p in parameters), torch.Generator().manual_seed(0)
+        try:
+            # Networks that keep their outputs cannot be copied, and outputs may have no gradients.
+            with torch.enable_grad():
+                twin, H = copy.deepcopy(self).cpu(), len(hidden)
+                inputs, contexts = twin.tensors(X)
+                seen = contexts is None or contexts.shape == (len(X), H)
+                if hidden.shape != (H, self.inputs) or readout.numel() != q * H or not seen:
+                    return None
+                w, A = (parameter.data.normal_(generator=random) for parameter in twin.parameters())
+                outputs = twin.outputs_of(inputs, contexts).view(len(X), q)
+                found = [outputs, *torch.autograd.grad((outputs * outputs.detach()).sum(), list(twin.parameters()))]
+        except RuntimeError:
             return None
-        w, A = (parameter.data.normal_(generator=random) for parameter in twin.parameters())
         V = inputs @ w.T
-        f = (V * (V > 0 if contexts is None else contexts.to(V.dtype))) @ A.view(q, H).T
-        error = (twin.outputs_of(inputs, contexts).view(len(X), q) - f).abs().max()
-        same = error <= torch.finfo(f.dtype).eps ** 0.5 * f.abs().max()
+        opened = (V > 0 if contexts is None else contexts).to(V.dtype)
+        f = (opened * V) @ A.view(q, H).T
+        expected = f, (opened * (f @ A.view(q, H))).T @ inputs, (f.T @ (opened * V)).view(A.shape)
+        near = torch.finfo(f.dtype).eps ** 0.5
+        same = all((a - b).abs().max() <= near * b.abs().max() for a, b in zip(found, expected, strict=True))
         return OneLayer(hidden, readout.view(q, H)) if same else None
 
     def layer_shapes(self) -> list[tuple[int, int]]:

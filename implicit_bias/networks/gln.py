@@ -210,7 +210,8 @@ class GatedLinearNetwork(FixedGatesNetwork):
         return [self.hidden_weights]
 
     def one_layer(self, X: Array) -> OneLayer | None:
-        if type(self).forward is not GatedLinearNetwork.forward or len(self.shape) > 1:
+        trained = all(parameter.requires_grad for parameter in self.parameters())
+        if type(self).forward is not GatedLinearNetwork.forward or len(self.shape) > 1 or not trained:
             return None
         readout, bias = (None, None) if self.readout is None else (self.readout.weight, self.readout.bias)
         weights = [None if weight is None else weight.detach() for weight in (readout, bias)]

@@ -348,6 +348,7 @@ def test_npz(tmp_path):
         ("a.csv", "2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", None, "first row .* or be a sample; say whether"),
         ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5\n", None, "seems to separate columns by semicolons"),
         ("a.csv", "a;b;y\n1,250;2,500;u\n2,125;3,375;v\n", None, "'1,250' .* may have decimals or thousands"),
+        ("a.csv", "a;b;y\n1.234;2,500;u\n5.678;3,250;v\n", None, "'2,500' .* may have decimals or thousands"),
         ("a.csv", "a;b;y\n1.250;2,5;u\n2.125;3,375;v\n", None, "column 'b' .* not numbers, such as '2,5'"),
         ("a.csv", "a;b;y;\n1;2;u;\n3;4;v;\n", None, "column 4 .* has no name; name it"),
         ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", None, "column 'a' .* not numbers, such as '12,5'"),

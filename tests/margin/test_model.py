@@ -81,6 +81,9 @@ def test_distances_are_those_of_the_affine_scores_at_fixed_gates(model, kind, or
         ]
     np.testing.assert_allclose(model.distances(X, order=order), expected, rtol=1e-6)
     assert_refused(lambda: model.distances(X, order=0.5), "order must be")
+    hidden = ib.HiddenLayerClassifier(C=1.0, random_state=0).fit(X, CODES == 0)
+    assert not hasattr(hidden, "coef_")
+    assert_refused(lambda: hidden.as_model().distances(X), "gates of the inputs")
 
 
 def test_what_is_saved_loads_equal_and_proves_itself_again(model, tmp_path):

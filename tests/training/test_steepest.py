@@ -158,12 +158,25 @@ def test_weights_outside_the_span_of_the_inputs_count():
     assert isinstance(ib.svm_of_optimiser(X, Y, GATES, "muon").norm, ib.TwoLayerNorm)
 
 
+class StraightThrough(nn.Module):
+    """ReLU with the gradient of the identity."""
+
+    def forward(self, X):
+        return X + (X.relu() - X).detach()
+
+
 def test_learned_gates_descend_without_a_theorem():
     layers = nn.Linear(12, 8, bias=False), nn.ReLU(), nn.Linear(8, 1, bias=False)
     network = TorchNetwork(nn.Sequential(*layers), 12)
     table = ib.descend_to_limit(network, X, Y, SteepestDescent("muon", step=0.3, max_steps=500)).table
     assert table.margin.iloc[-1] > 0 > table.margin.iloc[0]
     assert TorchNetwork(nn.Sequential(layers[0], nn.LeakyReLU(), layers[2]), 12).one_layer(X) is None
+    assert TorchNetwork(nn.Sequential(layers[0], StraightThrough(), layers[2]), 12).one_layer(X) is None
+    frozen, before = TorchNetwork(nn.Sequential(*layers), 12), layers[2].weight.detach().clone()
+    assert frozen.one_layer(X) is not None
+    layers[2].weight.requires_grad_(False)
+    ib.train(frozen, X, Y, ib.SGD(20, len(X)))
+    assert torch.equal(layers[2].weight, before)
 
 
 def test_units_that_are_closed_for_all_samples_stay_where_they_are():
