@@ -37,7 +37,7 @@ class _GatedClassifier(MarginClassifier):
     def coef_(self) -> Array:
         """Gradients of linear scores, shape (1, p) or (classes, p): of ``contexts=1``, or ``gates=ConstantGate()``.
 
-        The scores are X @ coef_.T + decision_function(0). `intercept_` lacks the weight of the constant input.
+        The scores are ``X @ coef_.T + decision_function(0)``. `intercept_` lacks the weight of the constant input.
         """
         gates: Any = self.gates_[0] if isinstance(self.gates_, list) else self.gates_
         if type(gates) is not ConstantGate and getattr(gates, "contexts", None) != 1:
