@@ -76,8 +76,8 @@ def solve(
         Iteration limit of the solver; by default its own. NATIVE counts the iterations of all its working sets and
         the passes over all samples that screen a soft margin.
     max_seconds : float, optional
-        Time limit in seconds, of all solvers together; the result is then the best answer so far (TIME_LIMIT). ECOS
-        has none at its limit.
+        Time limit in seconds, of all solvers together; the result is then the best answer so far (TIME_LIMIT);
+        ECOS returns none.
     start : Solution, optional
         NATIVE and PRECISE: an earlier solution for the same samples, at another C, norm or tolerance. Its largest λ_i
         determine the first working set. If many of its λ_i are at their bound C c_i, the samples are screened instead,
