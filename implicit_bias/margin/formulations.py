@@ -208,7 +208,7 @@ def interpolation(features: Any, targets: Any, norm: Norm | None = None, toleran
         X = as_floats(features, "X", 2)
         features = GatedFeatures(np.repeat(X, outputs, axis=0), np.tile(np.eye(outputs), (len(X), 1)))
     given = as_floats(tolerance, "tolerance", (1, 0))
-    tolerances = np.full(n, given) if given.size == 1 else given
+    tolerances = np.full(n, given) if given.ndim == 0 else given
     if features.n != t.size or len(tolerances) != n or not (tolerances >= 0).all():
         raise InputError(f"there must be {features.n} targets, with a tolerance ≥ 0 for each or for all")
     t, room = t.ravel(), np.repeat(tolerances, outputs)

@@ -29,8 +29,8 @@ def least_loss(problem: MarginProblem, bound: float) -> LeastLoss:
     """Minimise (1/n) Σ_i log(1 + exp(−y_i (ΦW)_i)) subject to ‖W‖ ≤ bound, by CVXPY with CLARABEL.
 
     Steepest descent with decoupled weight decay λ keeps weights in ‖W‖ ≤ 1/λ, for its norm, once they are there; two
-    layers in ‖W‖ ≤ 1/λ². Where AdamW with full batches converges, its limit is a KKT point of this problem (Xie & Li,
-    arXiv 2404.04454). Any W proves a lower bound, with p_i = σ(−y_i (ΦW)_i) and the dual norm ‖·‖_* (ours):
+    layers in ‖W‖ ≤ 1/λ². Where AdamW with full batches converges, its limit on one layer is a KKT point of this problem
+    (Xie & Li, arXiv 2404.04454). Any W proves a lower bound, with p_i = σ(−y_i (ΦW)_i) and the dual norm ‖·‖_* (ours):
 
         minimum ≥ (1/n) Σ_i [−p_i log p_i − (1 − p_i) log(1 − p_i)] − bound ‖(1/n) Σ_i p_i y_i φ(x_i)‖_*
 
