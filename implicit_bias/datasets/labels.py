@@ -44,7 +44,8 @@ class Labelled(ABC):
             each = (*value[:2], value.categories, *value.categories.values())
             inputs, gates, named, *texts = ([as_text(name, "the name of a column") for name in names] for names in each)
             label = as_text(value.label, "the name of the label")
-            object.__setattr__(self, "columns", Columns(inputs, gates, label, dict(zip(named, texts, strict=True))))
+            decimal, categories = as_text(value.decimal, "the decimal separator"), dict(zip(named, texts, strict=True))
+            object.__setattr__(self, "columns", Columns(inputs, gates, label, categories, decimal))
         given, dtype = as_labels(self.classes, self.dtype)
         object.__setattr__(self, "dtype", dtype)
         if given is None:

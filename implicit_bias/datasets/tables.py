@@ -54,12 +54,14 @@ class Columns(NamedTuple):
     """Names of a table's columns, or their numbers from 0 if it has no names.
 
     Inputs in `categories` are texts, and each of their categories is an input of the model, 1 for this text and else 0.
+    `decimal` is the decimal point or comma that the table shows, "" if none; new tables that show none have the same.
     """
 
     inputs: list[str]
     gates: list[str]
     label: str
     categories: dict[str, list[str]] = {}  # noqa: RUF012
+    decimal: str = ""
 
     @property
     def encoded(self) -> list[str]:
@@ -222,7 +224,7 @@ def read_inputs(
     """
     import pandas as pd
 
-    file, table = _opened(path, *map(form.get, FORMAT))
+    file, table = _opened(path, *map(form.get, FORMAT), fitted="" if columns is None else columns.decimal)
     if table is None:
         found = _read_npz(file, {}, missing, ("X",))
         return replace(found, kept=pd.DataFrame({"row": range(1, len(found.X) + 1)}))
@@ -244,7 +246,7 @@ def read_inputs(
     return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=kept)
 
 
-def _opened(path: Any, *form: Any) -> tuple[Path, Any]:
+def _opened(path: Any, *form: Any, fitted: str = "") -> tuple[Path, Any]:
     """Return a file and its _Table, None for an NPZ file; raise InputError for others, and options without effect."""
     file = Path("standard input") if str(path) == "-" else as_file(path)
     kind = (file.with_suffix("") if file.suffix.lower() in COMPRESSIONS else file).suffix.lower()
@@ -255,15 +257,17 @@ def _opened(path: Any, *form: Any) -> tuple[Path, Any]:
     for name, value in zip(FORMAT, form, strict=True):
         if value is not None and (kind == ".npz" or (kind in BINARIES and name != "header")):
             raise InputError(f"{file} is not a text file; leave {name} out")
-    return file, None if kind == ".npz" else _Table(file, kind, *form)
+    return file, None if kind == ".npz" else _Table(file, kind, *form, fitted=fitted)
 
 
 class _Table:
     """A table: how pandas reads it, names of its columns, True if the first row is a `header`, and notes for users."""
 
-    def __init__(self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any) -> None:
+    def __init__(
+        self, file: Path, kind: str, header: bool | None, separator: Any, decimal: Any, encoding: Any, *, fitted: str
+    ) -> None:
         self.file, self.notes, self.names = file, list[str](), list[str]()
-        self.header, self.options, self.thousands = header, dict[str, Any](), THOUSANDS
+        self.header, self.options, self.thousands, self.decimal = header, dict[str, Any](), THOUSANDS, fitted
         self.content = None if kind else sys.stdin.buffer.read() if sys.stdin else b""
         if kind in BINARIES:
             self.content = _as_csv(file, kind)
@@ -275,8 +279,8 @@ class _Table:
         if not all(isinstance(one, str) and len(one) <= 1 for one in given):
             raise InputError("separator and decimal must be one character each, or tab")
         self.options["sep"] = given[0] or self._separator()
-        decimal = given[1] or self._decimal()
-        self.options["decimal"], self.thousands = decimal or ".", THOUSANDS + ("," if decimal else "")
+        self.decimal = given[1] or self._decimal()
+        self.options["decimal"], self.thousands = self.decimal or ".", THOUSANDS + ("," if self.decimal else "")
         if (self.options["sep"], self.options["decimal"]) != (given[0] or ",", given[1] or "."):
             name = SEPARATORS.get(self.options["sep"], "this separator")
             comma = " and decimal commas" if self.options["decimal"] == "," else ""
@@ -314,13 +318,15 @@ class _Table:
         return most
 
     def _decimal(self) -> str:
-        """Return the decimal point or comma that the first rows show, "" if none does."""
+        """Return the decimal point or comma that the first rows show; if none does, the one that is known, or ""."""
         cells = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").stack()
         unclear, swapped = cells.str.fullmatch(UNCLEAR), cells.str.translate(SWAP)
         points, commas = cells.str.fullmatch(POINT), swapped.str.fullmatch(POINT)
         # 1.234 may have decimals or thousands, too.
         if ((points & ~swapped.str.fullmatch(UNCLEAR)) | (cells.str.fullmatch(GROUPED % ",") & ~unclear)).any():
             return "."
+        if self.decimal == "," or (self.decimal and not (commas & ~unclear).any()):
+            return self.decimal
         if unclear.any() and not (commas & ~unclear).any():
             text = f"{shown(cells[unclear].iloc[0].strip())} in {self.file} may have decimals or thousands"
             raise InputError(f"{text}; say that it has decimals (--decimal ,) or thousands (--decimal .)")
@@ -507,7 +513,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
         for kind, role in (("sample_weight", "weights"), ("required_margin", "margins"))
         if (names := given[role])
     }
-    columns = Columns(inputs, gates, label, table.categories(cells, inputs) if encode else {})
+    columns = Columns(inputs, gates, label, table.categories(cells, inputs) if encode else {}, table.decimal)
     X = table.inputs(cells, columns, missing)
     if np.isnan(X).all(axis=0).any():
         name = columns.encoded[int(np.isnan(X).all(axis=0).argmax())]

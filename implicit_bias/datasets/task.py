@@ -168,7 +168,8 @@ class BinaryTask:
         """
         samples = _samples(path, label)
         other = None if isinstance(validation, numbers.Real) else _samples(validation, label)
-        if other is not None and other.columns != samples.columns:
+        names = [one and one.columns and one.columns._replace(decimal="") for one in (samples, other)]
+        if other is not None and names[0] != names[1]:
             raise InputError(f"{validation} has other columns than {path}; give both the same, in one order")
         held = None if other is None else (other.X, other.labels)
         return cls._divided(samples.X, samples.labels, held or validation, positive, constant, seed, str(path))

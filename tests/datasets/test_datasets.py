@@ -15,6 +15,7 @@ from torchvision.datasets import MNIST
 
 from implicit_bias import BinaryTask, Frobenius, GatedFeatures, InputError, MarginProblem, load_binary, read_samples
 from implicit_bias.datasets import images
+from implicit_bias.datasets.tables import read_inputs
 from implicit_bias.extensions.galu import noisy_clusters, separable
 from tests.cases import assert_refused, refusals
 
@@ -190,6 +191,15 @@ def test_first_row(tmp_path, content, given, header, classes):
     assert samples.columns.inputs == (content.split("\n")[0].split(",")[:2] if header else ["0", "1"])
 
 
+@pytest.mark.parametrize(("row", "values"), [("1.500;7", [1500, 7]), ("1.5;7", [1.5, 7]), ("1.500;2,4", [1500, 2.4])])
+def test_new_samples_have_the_decimal_separator_of_the_fit(tmp_path, row, values):
+    """1.500 may have decimals or thousands; 1.5 tells by itself."""
+    (tmp_path / "fit.csv").write_text("a;b;y\n1.234,5;1,5;u\n1.300,1;2,5;v\n")
+    (tmp_path / "new.csv").write_text(f"a;b\n{row}\n")
+    columns = read_samples(tmp_path / "fit.csv").columns
+    assert read_inputs(tmp_path / "new.csv", columns, 2).X.tolist() == [values]
+
+
 @pytest.mark.parametrize(
     ("options", "inputs", "gates", "label"),
     [
@@ -204,7 +214,7 @@ def test_named_columns(tmp_path, options, inputs, gates, label):
     table = pd.DataFrame({"a": [1, 2], "gate_1": [0.5, 1], "b": [3, 4], "y": ["u", "v"], "note": ["x", "z"]})
     table.to_csv(tmp_path / "s.csv")
     samples = read_samples(tmp_path / "s.csv", **options)
-    assert samples.columns == (inputs, gates, label, {})
+    assert samples.columns == (inputs, gates, label, {}, ".")
     assert samples.X.tolist() == table[inputs].to_numpy().tolist()
     assert samples.gate_values is None if not gates else samples.gate_values.tolist() == table[gates].values.tolist()
 
