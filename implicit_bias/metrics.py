@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_fraction, as_positive, as_signs
-from implicit_bias._utils.scaling import without_exponent
+from implicit_bias._utils.floats import without_exponent
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.format import read_array, read_array_header_1_0, read_array_header_2_0, read_magic
 
 from implicit_bias._utils.checks import InputError, as_file, as_path
-from implicit_bias._utils.memory import TooLargeError, check_memory
+from implicit_bias._utils.limits import TooLargeError, check_memory
 from implicit_bias._utils.missing import MissingError
 from implicit_bias._utils.version import __version__
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import cloudpickle
 
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_seed, shown, without_torch
-from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.limits import check_memory
 
 
 class InputTypeError(InputError, TypeError):

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import LARGEST, Array, InputError, as_numbers
-from implicit_bias._utils.rounding import UNIT, pair_sum, two_product
-from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
+from implicit_bias._utils.floats import TINY, UNIT, length, nearest_power_of_two, pair_sum, two_product
 from implicit_bias.certificate.feasible import bounded_margins, feasible_point
 from implicit_bias.certificate.rational import null_vector
 from implicit_bias.margin.problem import MarginProblem

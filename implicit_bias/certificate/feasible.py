@@ -24,8 +24,16 @@ import scipy.sparse as sp
 from scipy.linalg import qr, solve_triangular
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.rounding import UNIT, pair_sum, precise_product, share, two_sum
-from implicit_bias._utils.scaling import TINY, length, nearest_powers_of_two
+from implicit_bias._utils.floats import (
+    TINY,
+    UNIT,
+    length,
+    nearest_powers_of_two,
+    pair_sum,
+    precise_product,
+    share,
+    two_sum,
+)
 from implicit_bias.certificate.rational import signed_rows
 from implicit_bias.margin.constraints import MAX_PRECISE_ENTRIES, LinearConstraints
 from implicit_bias.margin.problem import MarginProblem

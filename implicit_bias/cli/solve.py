@@ -15,8 +15,8 @@ import numpy as np
 # The names of the package are loaded when first used, so that help does not wait for them.
 import implicit_bias as core
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, context_bits, one_of
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import out_of_scale
+from implicit_bias._utils.floats import out_of_scale
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.cli.execution import Output, counted, place_of
 from implicit_bias.cli.parsers import EXIT_CODES, Parser
 from implicit_bias.cli.predict import matched

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.checks import Array, InputError, as_flag, as_positive, one_of, shown
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.validation import UnfittedError, as_weights, seed_of, unequal, validated, with_class_weights
 from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.validation import unequal
 from implicit_bias.estimators.base import MarginClassifier
 from implicit_bias.gates import Gates, SubsetGates

@@ -9,8 +9,8 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.validation import validated
 from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier, NotSeparableError
 from implicit_bias.features.base import UnkeptFeatures

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from implicit_bias._utils.checks import Array, InputError, as_probability, shown
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.validation import seed_of, unequal, validated
 from implicit_bias.datasets.labels import ranges_of
 from implicit_bias.estimators.base import NEGLIGIBLE_SCORE, FitData, MarginClassifier, ModelMixin

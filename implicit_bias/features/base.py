@@ -15,8 +15,16 @@ import scipy.sparse as sp
 from implicit_bias._utils.blocks import ROWS, gram, row_blocks, symmetric_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.rounding import UNIT, precise_product, share, two_sum
-from implicit_bias._utils.scaling import TINY, largest_entries, length, without_exponent
+from implicit_bias._utils.floats import (
+    TINY,
+    UNIT,
+    largest_entries,
+    length,
+    precise_product,
+    share,
+    two_sum,
+    without_exponent,
+)
 from implicit_bias.features.patterns import PatternBlocks
 
 #: Largest number of entries of a dense chunk of samples.

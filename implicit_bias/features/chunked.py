@@ -10,9 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_numbers, as_rows, shown
-from implicit_bias._utils.memory import check_memory
-from implicit_bias._utils.rounding import UNIT, share, two_sum
-from implicit_bias._utils.scaling import length, nearest_powers_of_two
+from implicit_bias._utils.floats import UNIT, length, nearest_powers_of_two, share, two_sum
+from implicit_bias._utils.limits import check_memory
 from implicit_bias.features.base import Features, as_mixing
 from implicit_bias.features.gated import GatedFeatures
 from implicit_bias.features.patterns import PatternBlocks

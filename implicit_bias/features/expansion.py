@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, as_numbers
-from implicit_bias._utils.rounding import UNIT, share
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import UNIT, length, share
 from implicit_bias.features.base import Features
 
 #: Roundings of a coefficient, of a value of the kernel that is divided by its scale, and of `sizes`.

@@ -11,8 +11,18 @@ import scipy.linalg
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
-from implicit_bias._utils.rounding import UNIT, pair_sum, precise_product, two_product, two_sum
-from implicit_bias._utils.scaling import TINY, largest_entries, length, nearest_powers_of_two, without_exponent
+from implicit_bias._utils.floats import (
+    TINY,
+    UNIT,
+    largest_entries,
+    length,
+    nearest_powers_of_two,
+    pair_sum,
+    precise_product,
+    two_product,
+    two_sum,
+    without_exponent,
+)
 from implicit_bias.features.base import Features, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
 

@@ -22,7 +22,7 @@ from implicit_bias._utils.checks import (
     finite,
 )
 from implicit_bias._utils.compiled import compiled
-from implicit_bias._utils.scaling import largest_entries, length, without_exponent
+from implicit_bias._utils.floats import largest_entries, length, without_exponent
 from implicit_bias.features.base import Features, KernelFeatures, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks
 

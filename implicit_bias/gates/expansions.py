@@ -8,7 +8,7 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import SMALLEST, Array, InputError, as_floats
-from implicit_bias._utils.rounding import UNIT
+from implicit_bias._utils.floats import UNIT
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates.base import Gates
 from implicit_bias.gates.half_space_kernel import half_space_expansion, half_spaces, half_spaces_error, parameters_of

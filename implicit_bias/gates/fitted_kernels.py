@@ -9,8 +9,8 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from implicit_bias._utils.blocks import ROWS
 from implicit_bias._utils.checks import Array, InputError, as_count, check_range, one_of, shown
-from implicit_bias._utils.memory import check_memory
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
+from implicit_bias._utils.limits import check_memory
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import semidefinite
 from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated

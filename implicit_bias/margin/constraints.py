@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_reals
-from implicit_bias._utils.rounding import precise_product, share
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length, precise_product, share
 
 if TYPE_CHECKING:
     import cvxpy as cp

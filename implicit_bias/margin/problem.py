@@ -20,7 +20,7 @@ from implicit_bias._utils.checks import (
     check_range,
     shown,
 )
-from implicit_bias._utils.scaling import TINY
+from implicit_bias._utils.floats import TINY
 from implicit_bias.features import Features
 from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints

@@ -13,9 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_floats, as_reals, shown
+from implicit_bias._utils.floats import UNIT, length, without_exponent
 from implicit_bias._utils.lazy import cp
-from implicit_bias._utils.rounding import UNIT
-from implicit_bias._utils.scaling import length, without_exponent
 from implicit_bias.features.base import Features
 
 #: Largest number of matrix entries read by `Norm.entries`; reached at about 20 000 weights, after a few seconds.

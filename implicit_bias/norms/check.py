@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.scaling import length, without_exponent
+from implicit_bias._utils.floats import length, without_exponent
 from implicit_bias.features.base import Features
 from implicit_bias.norms.base import Norm, cache_of
 

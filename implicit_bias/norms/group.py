@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positives, check_range, without_torch
+from implicit_bias._utils.floats import length
 from implicit_bias._utils.lazy import cp
-from implicit_bias._utils.scaling import length
 from implicit_bias.norms.base import GroupForm, Norm, diagonal, padding
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.floats import length, share
 from implicit_bias._utils.lazy import cp
-from implicit_bias._utils.rounding import share
-from implicit_bias._utils.scaling import length
 from implicit_bias.norms.base import Norm
 from implicit_bias.norms.group import GroupLasso
 

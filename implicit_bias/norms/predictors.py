@@ -11,8 +11,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, as_count
+from implicit_bias._utils.floats import length
 from implicit_bias._utils.lazy import cp
-from implicit_bias._utils.scaling import length
 from implicit_bias.features import Features
 from implicit_bias.norms.base import GroupForm
 from implicit_bias.norms.group import EuclideanNorm

@@ -9,9 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array, InputError, as_positives, one_of
+from implicit_bias._utils.floats import length, share
 from implicit_bias._utils.lazy import cp
-from implicit_bias._utils.rounding import share
-from implicit_bias._utils.scaling import length
 from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm, diagonal
 from implicit_bias.norms.group import GroupLasso
 from implicit_bias.norms.nuclear import singular_bounds

@@ -17,8 +17,7 @@ import scipy.linalg
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.rounding import share
-from implicit_bias._utils.scaling import length, without_exponent
+from implicit_bias._utils.floats import length, share, without_exponent
 from implicit_bias.norms.nuclear import singular_bounds
 
 #: Length of a row, as a share of the largest entry, up to which it counts as zero: its square would underflow.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.processes import call_apart, load
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status

@@ -3,8 +3,7 @@
 import numpy as np
 
 from implicit_bias._utils.checks import LARGEST
-from implicit_bias._utils.rounding import UNIT
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import UNIT, length
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from implicit_bias._utils.checks import InputError, one_of, shown
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.certificate import NEARLY_ZERO, certify
 from implicit_bias.margin.problem import MarginProblem, check_problem
 from implicit_bias.margin.solution import Solution, Status

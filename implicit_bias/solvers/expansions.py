@@ -11,8 +11,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.features.expansion import ExpansionFeatures
 from implicit_bias.gates.fitted_kernels import FittedKernels
 from implicit_bias.gates.half_space_kernel import half_spaces_error

@@ -8,7 +8,7 @@ import numpy as np
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_positive, as_reals
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.certificate import certify
 from implicit_bias.margin.problem import MarginProblem, balanced, check_problem
 from implicit_bias.margin.solution import Solution, Status

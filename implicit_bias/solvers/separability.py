@@ -12,9 +12,8 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.memory import free_memory
-from implicit_bias._utils.scaling import TINY, length
+from implicit_bias._utils.floats import TINY, length
+from implicit_bias._utils.limits import Deadline, free_memory
 from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Certificate

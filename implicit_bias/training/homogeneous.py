@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.scaling import over_power
+from implicit_bias._utils.floats import over_power
 from implicit_bias.features import GatedFeatures
 from implicit_bias.networks.base import GatedNetwork, check_differentiable, views
 from implicit_bias.training.losses import Loss, log_sum_exp

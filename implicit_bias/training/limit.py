@@ -8,9 +8,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_floats, check_callable, check_range
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import largest_entries
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.floats import largest_entries
+from implicit_bias._utils.limits import Deadline, one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import Descent, LossScaled

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.deadline import Deadline, Interruptible
+from implicit_bias._utils.limits import Deadline, Interruptible
 
 
 @dataclass(frozen=True, eq=False)

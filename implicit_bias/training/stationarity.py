@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, one_of
-from implicit_bias._utils.scaling import length
-from implicit_bias._utils.threads import one_thread
+from implicit_bias._utils.floats import length
+from implicit_bias._utils.limits import one_thread
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 from implicit_bias.training.targets import as_aims

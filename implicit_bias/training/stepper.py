@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from implicit_bias._utils.scaling import over_power
+from implicit_bias._utils.floats import over_power
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.losses import MARGIN_LOSSES, mean_losses
 from implicit_bias.training.optimisers import Optimiser

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.svm import SVC
 
 import implicit_bias as ib
-from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.gates import half_space_kernel
 from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated
 from implicit_bias.gates.half_space_kernel import half_spaces, half_spaces_error, receptive_fields
@@ -450,7 +450,7 @@ def test_kernels_need_no_factors(cancer, monkeypatch):
 
 
 def test_memory_is_asked_for_before_kernels_are_computed(cancer, monkeypatch):
-    monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e5)
+    monkeypatch.setattr("implicit_bias._utils.limits.free_memory", lambda: 1e5)
     with pytest.raises(TooLargeError, match="3 kernels of 160 samples"):
         ib.MultipleKernelClassifier(KERNELS).fit(*cancer)
 

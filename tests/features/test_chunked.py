@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
-from implicit_bias._utils import memory
+from implicit_bias._utils import limits
 from implicit_bias.datasets import distorted, distorted_images
 from tests.cases import assert_refused, interrupt, refusals
 
@@ -126,7 +126,7 @@ def test_limits_callbacks_and_interruptions(images, y, tiny_sets):
 def test_what_does_not_fit_is_refused(images, y, monkeypatch):
     X = ib.ChunkedInputs(images, **SCALED, chunk=64)
     problem = ib.svm_gln(X, y, ib.HyperplaneGates(6, 2, seed=1))
-    monkeypatch.setattr(memory, "free_memory", lambda: 8.0 * images.size - 1)
+    monkeypatch.setattr(limits, "free_memory", lambda: 8.0 * images.size - 1)
     assert (problem.margins(np.ones((12, 31))) != 0).all()
     features = problem.features
     for whole in (features.dense, features.gram, features.reduced, lambda: np.asarray(X), problem.cvxpy):

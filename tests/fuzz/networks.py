@@ -8,7 +8,7 @@ from torch import nn
 
 import implicit_bias as ib
 from implicit_bias import SGD, HyperplaneGates
-from implicit_bias._utils.scaling import TINY
+from implicit_bias._utils.floats import TINY
 from implicit_bias.extensions import best_networks
 from implicit_bias.extensions.galu import GaLU0Network, GaLUConv2d, GaLULinear, GaLUNetwork
 from implicit_bias.networks import GatedNetwork, LinearNetwork, ReadoutNetwork

@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
 
 import implicit_bias as ib
-from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.gates import FunctionContexts
 from implicit_bias.solvers.native import NativeSolver, Settings
 from tests.cases import assert_refused, inputs, optimal, refusals

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
-from implicit_bias._utils import memory
+from implicit_bias._utils import limits
 from implicit_bias.solvers import Answer
 from tests.cases import assert_refused, inputs, interrupt, problem
 from tests.cli.commands import run
@@ -253,6 +253,6 @@ def test_unused_arrays_are_not_read(tmp_path):
 
 def test_arrays_larger_than_memory(tmp_path, monkeypatch):
     path = ib.save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000.0)
+    monkeypatch.setattr(limits, "free_memory", lambda: 1000.0)
     with pytest.raises(ib.InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):
         ib.load_problem(path)

@@ -6,7 +6,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from implicit_bias import GroupLasso, MarginProblem, Status
-from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.solvers import Options, one_kernel
 
@@ -73,7 +73,7 @@ def test_newton_steps_with_one_factor(samples, intercept, dtype, atol):
 
 
 def test_no_memory_for_a_round(samples, monkeypatch):
-    monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e6)
+    monkeypatch.setattr("implicit_bias._utils.limits.free_memory", lambda: 1e6)
     with pytest.raises(TooLargeError, match="a round of 1500 samples"):
         solved(*samples, 0.3)
 

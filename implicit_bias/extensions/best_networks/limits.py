@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, as_floats, as_signs, check_callable, check_range
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import largest_entries
+from implicit_bias._utils.floats import largest_entries
+from implicit_bias._utils.limits import Deadline
 
 Progress = Callable[[dict[str, float]], None]
 

@@ -23,8 +23,7 @@ from implicit_bias._utils.checks import (
     shown,
 )
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.rounding import share
-from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
+from implicit_bias._utils.floats import TINY, length, nearest_power_of_two, share
 from implicit_bias.extensions.galu.excess import Evaluation, images, rank_bound
 from implicit_bias.features import Features
 

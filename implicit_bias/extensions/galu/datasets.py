@@ -19,7 +19,7 @@ from implicit_bias._utils.checks import (
     check_range,
     check_size,
 )
-from implicit_bias._utils.scaling import unit_samples
+from implicit_bias._utils.floats import unit_samples
 
 #: Largest margin, in standard deviations; beyond it the normal tail probability underflows.
 MAX_MARGIN = 35.0

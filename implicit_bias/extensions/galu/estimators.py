@@ -28,9 +28,9 @@ from implicit_bias._utils.checks import (
     check_size,
     one_of,
 )
-from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.floats import APART, out_of_scale
+from implicit_bias._utils.limits import check_memory
 from implicit_bias._utils.missing import torch_is_needed
-from implicit_bias._utils.scaling import APART, out_of_scale
 from implicit_bias._utils.validation import UnfittedError, as_weights, seed_of, unequal, validated, with_class_weights
 from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant

@@ -15,8 +15,7 @@ import scipy.linalg
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.rounding import UNIT, precise_product, share, two_product, two_sum
-from implicit_bias._utils.scaling import TINY, length
+from implicit_bias._utils.floats import TINY, UNIT, length, precise_product, share, two_product, two_sum
 from implicit_bias.features import Features, GatedFeatures
 
 #: Factor that covers the rounding of the last operations of a bound.

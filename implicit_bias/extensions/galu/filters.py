@@ -25,8 +25,8 @@ from implicit_bias._utils.checks import (
     dimensions,
 )
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.scaling import nearest_power_of_two
+from implicit_bias._utils.floats import nearest_power_of_two
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates

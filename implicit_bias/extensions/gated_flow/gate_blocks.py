@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from implicit_bias._utils.checks import Array, InputError, as_targets, check_range, check_size
-from implicit_bias._utils.scaling import largest_entries
+from implicit_bias._utils.floats import largest_entries
 from implicit_bias.features import GatedFeatures
 
 #: Smallest and largest sizes of features and targets; beyond them, products under- or overflow.

@@ -24,7 +24,7 @@ from implicit_bias._utils.checks import (
     one_of,
     shown,
 )
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.extensions.gated_flow.receptive_fields import ipr
 from implicit_bias.extensions.gated_flow.rings import Ring
 from implicit_bias.extensions.infinite.activations import Activation

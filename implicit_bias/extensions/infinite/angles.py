@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, as_floats, check_callable, check_range, check_size
-from implicit_bias._utils.scaling import length, unit_samples
+from implicit_bias._utils.floats import length, unit_samples
 from implicit_bias.extensions.infinite.special import Numbers, arccos, arctan2, cos, multiprecision, pi, sin, sqrt
 
 #: Size of a cosine above which the angle is not computed by arccos, which loses half the digits at ±1.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, check_range
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.scaling import TINY
+from implicit_bias._utils.floats import TINY
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.extensions.infinite.angles import unit_pairs

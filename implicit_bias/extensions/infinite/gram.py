@@ -21,7 +21,7 @@ from implicit_bias._utils.checks import (
     check_size,
     finite,
 )
-from implicit_bias._utils.scaling import TINY
+from implicit_bias._utils.floats import TINY
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.extensions.infinite.angles import GaussianPairs, PairsDone, Points, symmetric

@@ -13,7 +13,7 @@ import numpy as np
 from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress

@@ -21,8 +21,8 @@ import numpy as np
 from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.memory import check_memory
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
+from implicit_bias._utils.limits import check_memory
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer
 from implicit_bias.solvers.native.arrays import add_to_diagonal_

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from implicit_bias._utils.memory import TooLargeError
-from implicit_bias._utils.scaling import length, nearest_power_of_two
+from implicit_bias._utils.floats import length, nearest_power_of_two
+from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.solvers.native.homogeneous import Element, EmbeddedIterate, EmbeddedProgram
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.scaling import TINY
+from implicit_bias._utils.floats import TINY
 from implicit_bias.solvers.native.arrays import (
     Tensor,
     add_to_diagonal_,

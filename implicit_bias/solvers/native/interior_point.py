@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, all_finite, as_numpy, filled, library

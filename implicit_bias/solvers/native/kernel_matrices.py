@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.rounding import precise_product
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length, precise_product
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line

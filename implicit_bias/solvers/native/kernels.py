@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from implicit_bias._utils.blocks import ROWS, gram, row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.compiled import compiled
-from implicit_bias._utils.memory import check_memory
-from implicit_bias._utils.scaling import TINY
+from implicit_bias._utils.floats import TINY
+from implicit_bias._utils.limits import check_memory
 from implicit_bias.features import SubsetFeatures
 from implicit_bias.solvers.native.arrays import (
     Tensor,

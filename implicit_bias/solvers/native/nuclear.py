@@ -26,7 +26,7 @@ import numpy as np
 
 from implicit_bias._utils.blocks import gram, row_blocks
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.memory import check_memory
+from implicit_bias._utils.limits import check_memory
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import NuclearNorm
 from implicit_bias.solvers.native.ball import BallProgram, MatrixConditions, MatrixIterate, Units

@@ -29,10 +29,8 @@ import gmpy2
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.memory import TooLargeError
-from implicit_bias._utils.rounding import UNIT
-from implicit_bias._utils.scaling import TINY, length, nearest_power_of_two
+from implicit_bias._utils.floats import TINY, UNIT, length, nearest_power_of_two
+from implicit_bias._utils.limits import Deadline, TooLargeError
 from implicit_bias.features import Features
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, balanced

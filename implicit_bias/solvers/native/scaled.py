@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.blocks import ROWS, row_blocks, sparse_if_faster
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.memory import check_memory
-from implicit_bias._utils.scaling import TINY, length
+from implicit_bias._utils.floats import TINY, length
+from implicit_bias._utils.limits import check_memory
 from implicit_bias.features import ChunkedFeatures, GatedFeatures, SubsetFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupForm

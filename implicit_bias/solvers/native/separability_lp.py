@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicit_bias._utils.memory import free_memory
+from implicit_bias._utils.limits import free_memory
 from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, filled, free_on_device, library
 from implicit_bias.solvers.native.factors import DenseFactor
 from implicit_bias.solvers.native.kernels import LinearKernels

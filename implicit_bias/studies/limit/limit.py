@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive, as_probability, as_seed, context_bits
-from implicit_bias._utils.scaling import over_power
+from implicit_bias._utils.floats import over_power
 from implicit_bias.datasets import BinaryTask
 from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.studies.collection import settled

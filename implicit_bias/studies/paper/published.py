@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from implicit_bias._utils.checks import Array, context_bits
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
 from implicit_bias.gates import HyperplaneGates, RandomHalfSpaces
 from implicit_bias.gates.hyperplanes import Cutoff, draw_hyperplanes
 from implicit_bias.margin.formulations import svm_gln, svm_l2

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from implicit_bias._utils.deadline import Interruptible
+from implicit_bias._utils.limits import Interruptible
 from implicit_bias._utils.version import __version__, installed_version
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.engines import Engine, local, machine_kind

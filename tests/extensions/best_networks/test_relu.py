@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, GroupLasso, MarginProblem, ReLUNetwork, Status, load_binary, solve
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.memory import TooLargeError
+from implicit_bias._utils.limits import Deadline, TooLargeError
 from implicit_bias.extensions.best_networks import activation_patterns, best_network, svm_relu
 from implicit_bias.extensions.best_networks.relu.branch_and_bound import branch_and_bound, fit_affine_rule
 from implicit_bias.extensions.best_networks.relu.dual_norm import bound_dual_norm
@@ -151,7 +150,7 @@ def test_the_arrow_is_factorised_as_the_matrix_that_it_stands_for():
 
 
 def test_cones_for_which_there_is_no_memory_are_told(monkeypatch):
-    monkeypatch.setattr("implicit_bias._utils.memory.free_memory", lambda: 1e4)
+    monkeypatch.setattr("implicit_bias._utils.limits.free_memory", lambda: 1e4)
     with pytest.raises(TooLargeError, match="a step of 12 samples in"):
         solve_in_cones(*cones(12, 3, 40), np.inf, 1e-6)
 

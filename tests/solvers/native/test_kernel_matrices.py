@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from implicit_bias import GroupLasso, KernelFeatures, MarginProblem, Status, certify, solve
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.solvers import Options
 from implicit_bias.solvers.native.kernel_matrices import SETTINGS, products, solve_kernel_matrices
 

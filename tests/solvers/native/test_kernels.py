@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, load_binary, solve, svm_gln
-from implicit_bias._utils import memory
+from implicit_bias._utils import limits
 from implicit_bias.solvers.native import kernels
 from implicit_bias.solvers.native.arrays import library
 from implicit_bias.solvers.native.factors import ColumnBlocks
@@ -96,7 +96,7 @@ def test_partial_factors_alone_lead_to_coarse_answers(gln, monkeypatch):
 def test_a_better_factor_without_memory_ends_the_solve(settings, words, gln, monkeypatch):
     need = in_our_coordinates(gln, **settings).bytes_needed(300)
     free = iter([need, need, *([0.0] * 9)])
-    monkeypatch.setattr(memory, "free_memory", lambda: next(free))
+    monkeypatch.setattr(limits, "free_memory", lambda: next(free))
     found = solve(gln, native(**settings))
     assert found.status is Status.INACCURATE
     assert words in found.reason

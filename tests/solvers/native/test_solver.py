@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import implicit_bias as ib
-from implicit_bias._utils import deadline, memory
+from implicit_bias._utils import limits
 from implicit_bias.solvers import separability as farkas
 from implicit_bias.solvers.native.interior_point import NewtonSystem
 from tests.cases import interrupt, optimal, problem
@@ -51,7 +51,7 @@ def test_an_iteration_that_would_overrun_the_time_limit(gln, monkeypatch):
         return moved(system, direction)
 
     monkeypatch.setattr(NewtonSystem, "moved", slowly)
-    monkeypatch.setattr(deadline, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(limits, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     found = ib.solve(gln, "NATIVE", tol=1e-9, max_seconds=40.0, callback=seen.append)
     assert found.status is ib.Status.TIME_LIMIT
     # At 26 s the next one would end at 44 s even if it took no longer than the last.
@@ -61,7 +61,7 @@ def test_an_iteration_that_would_overrun_the_time_limit(gln, monkeypatch):
 def test_a_step_without_memory_is_refused_before_it_starts(gln, monkeypatch):
     need = in_our_coordinates(gln).bytes_needed(300)
     for free, refused in ((0.99 * need, True), (1.01 * need, False)):
-        monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(limits, "free_memory", lambda free=free: free)
         with pytest.raises(ib.InputError, match=r"needs about 0.0 GiB .* use fewer") if refused else nullcontext():
             assert ib.solve(gln).status is ib.Status.OPTIMAL
     many = ib.svm_gln(gln.features.X, gln.y, ib.HyperplaneGates(1000, 2, seed=1))
@@ -70,7 +70,7 @@ def test_a_step_without_memory_is_refused_before_it_starts(gln, monkeypatch):
 
 def test_a_set_that_outgrows_the_memory_ends_the_rounds(tiny_sets, gln, monkeypatch):
     best, need = ib.solve(gln), in_our_coordinates(gln).bytes_needed(25)
-    monkeypatch.setattr(memory, "free_memory", lambda: need)
+    monkeypatch.setattr(limits, "free_memory", lambda: need)
     found = ib.solve(gln, tiny_sets)
     assert found.status is ib.Status.INACCURATE
     assert "GiB of memory" in found.reason

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.rounding import UNIT
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import UNIT, length
 from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import GroupLasso

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_positive, as_seed, check_size, shown
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
 from implicit_bias.gates import Gates
 from implicit_bias.networks.base import to_array
 from implicit_bias.networks.gln import FixedGatesNetwork, blank_gates

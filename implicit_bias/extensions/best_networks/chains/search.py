@@ -12,10 +12,9 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_seed, shown
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.floats import TINY, UNIT, share
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.missing import torch_is_needed
-from implicit_bias._utils.rounding import UNIT, share
-from implicit_bias._utils.scaling import TINY
 from implicit_bias.extensions.best_networks.chains.cost import POWER_ERROR, Box, ChainCost, without_inactive
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.features import GatedFeatures

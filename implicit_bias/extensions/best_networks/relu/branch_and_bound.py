@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.scaling import TINY, length
+from implicit_bias._utils.floats import TINY, length
 from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
 
 #: Sweeps of coordinate descent over t' on each level, warm-started from the level above.

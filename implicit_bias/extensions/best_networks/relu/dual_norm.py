@@ -22,9 +22,8 @@ import numpy as np
 from scipy.optimize import lsq_linear
 
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.deadline import Deadline
-from implicit_bias._utils.rounding import share
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length, share
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.extensions.best_networks.arrangement import activation_patterns
 from implicit_bias.extensions.best_networks.relu.branch_and_bound import (
     DRAWS,

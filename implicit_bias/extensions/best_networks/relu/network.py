@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.floats import UNIT, length, share
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.missing import torch_is_needed
-from implicit_bias._utils.rounding import UNIT, share
-from implicit_bias._utils.scaling import length
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork

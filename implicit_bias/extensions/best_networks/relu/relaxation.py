@@ -14,8 +14,7 @@ import numpy as np
 from scipy.linalg import cho_solve, lapack
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.rounding import share
-from implicit_bias._utils.scaling import TINY, length
+from implicit_bias._utils.floats import TINY, length, share
 from implicit_bias.solvers.native.mehrotra import descend_from
 
 #: Largest number of Newton steps; 8 to 15 are usual.

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_positive, as_seed, check_range, shown
-from implicit_bias._utils.deadline import Deadline
+from implicit_bias._utils.floats import UNIT, largest_entries, length, nearest_power_of_two
+from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.missing import torch_is_needed
-from implicit_bias._utils.rounding import UNIT
-from implicit_bias._utils.scaling import largest_entries, length, nearest_power_of_two
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
 from implicit_bias.extensions.best_networks.relu.dual_norm import (
     DualNormBound,

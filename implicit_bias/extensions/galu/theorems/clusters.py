@@ -20,7 +20,7 @@ from implicit_bias._utils.checks import (
     check_range,
     check_size,
 )
-from implicit_bias._utils.scaling import unit_samples
+from implicit_bias._utils.floats import unit_samples
 from implicit_bias.extensions.infinite import smallest_eigenvalue
 from implicit_bias.extensions.infinite.angles import open_together
 

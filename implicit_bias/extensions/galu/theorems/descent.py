@@ -20,7 +20,7 @@ from implicit_bias._utils.checks import (
     check_range,
 )
 from implicit_bias._utils.files import finite_numbers
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
 from implicit_bias.extensions.galu.closed_form import least_squares, singular_extent
 from implicit_bias.extensions.galu.theorems.memorisation import memorisation_width
 from implicit_bias.features.gated import GatedFeatures, as_gated

@@ -22,7 +22,7 @@ from implicit_bias._utils.checks import (
 )
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.files import finite_numbers
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths, memorisation_width, positive_kernel
 from implicit_bias.features.gated import GatedFeatures, as_gated
 

@@ -19,7 +19,7 @@ from implicit_bias._utils.checks import (
     check_range,
     one_of,
 )
-from implicit_bias._utils.scaling import largest_entries, length
+from implicit_bias._utils.floats import largest_entries, length
 from implicit_bias.extensions.galu.theorems.memorisation import gate_kernel
 from implicit_bias.features import GatedFeatures
 

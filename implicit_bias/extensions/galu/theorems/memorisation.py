@@ -20,7 +20,7 @@ from implicit_bias._utils.checks import (
     check_range,
     check_size,
 )
-from implicit_bias._utils.scaling import UNIT_TOLERANCE, length, unit_samples
+from implicit_bias._utils.floats import UNIT_TOLERANCE, length, unit_samples
 from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.infinite import SmallestEigenvalue, gram_matrix, smallest_eigenvalue
 from implicit_bias.extensions.infinite.angles import open_together

@@ -17,7 +17,7 @@ from implicit_bias._utils.checks import (
     as_probability,
     check_range,
 )
-from implicit_bias._utils.scaling import length
+from implicit_bias._utils.floats import length
 from implicit_bias.extensions.galu.theorems.clusters import slab_probability
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths
 

@@ -1,14 +1,19 @@
-"""When a computation must stop, and why: time limits and Ctrl-C."""
+"""What a computation may use: time, until a limit or Ctrl-C; memory; threads."""
 
 import math
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from implicit_bias._utils.checks import as_positive
+from implicit_bias._utils.checks import InputError, as_positive
 
 T = TypeVar("T")
 
@@ -147,3 +152,104 @@ def _leave_blocks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_blocks)
+
+
+#: Memory of a Linux system.
+SYSTEM = Path("/proc/meminfo")
+#: Memory limits of a Linux container.
+CONTAINER = Path("/sys/fs/cgroup")
+
+
+class TooLargeError(InputError):
+    """Error of a computation that needs more than the free memory."""
+
+
+def free_memory() -> float:
+    """Return the free memory in bytes, below the limit of a container if there is one; infinity if it is unknown."""
+    free = [math.inf]
+    with suppress(OSError, ValueError, IndexError):
+        free.append(1024.0 * int(SYSTEM.read_text().partition("MemAvailable:")[2].split(maxsplit=1)[0]))
+    with suppress(OSError, ValueError):
+        most, used = (int((CONTAINER / f"memory.{name}").read_text()) for name in ("max", "current"))
+        rows = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
+        # `current` includes the file cache, which can be freed.
+        free.append(float(max(0, most - used + int(rows.get("inactive_file", 0)))))
+    return min(free)
+
+
+def check_memory(need: float, what: str, remedy: str, free: float | None = None) -> None:
+    """Raise TooLargeError if `need` bytes exceed `free`, by default the free memory of this machine.
+
+    >>> check_memory(6.1 * 2**30, "this", "use fewer units", free=3 * 2**30)
+    Traceback (most recent call last):
+        ...
+    implicit_bias._utils.limits.TooLargeError: this needs about 6.1 GiB of memory, 3.0 GiB are free; use fewer units
+    """
+    free = free_memory() if free is None else free
+    if need > free:
+        numbers = f"needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free"
+        raise TooLargeError(f"{what} {numbers}; {remedy}")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run the block with one thread of BLAS and, if it is loaded, of torch; restore their numbers afterwards.
+
+    A process that is forked in the block keeps one thread.
+
+    >>> import torch
+    >>> with one_thread():
+    ...     print(torch.get_num_threads(), [library["num_threads"] for library in _blas().info()][:1])
+    1 [1]
+    """
+    torch, process = sys.modules.get("torch"), os.getpid()
+    before = torch.get_num_threads() if torch else 1
+    # `limit` of threadpoolctl takes ten times as long.
+    parallel = [(library, count) for library in _blas().lib_controllers if (count := library.num_threads) > 1]
+    for library, _ in parallel:
+        library.set_num_threads(1)
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if os.getpid() == process:
+            for library, count in parallel:
+                library.set_num_threads(count)
+            if torch:
+                torch.set_num_threads(before)
+
+
+def in_threads(function: Callable[[Any], None], items: Iterable[Any], most: float = math.inf) -> None:
+    """Call a function for all items, in as many threads as BLAS has, at most `most`; each has one thread of BLAS."""
+    count = int(min(thread_count(), most))
+    with one_thread(), ThreadPoolExecutor(count) as pool:
+        for _ in pool.map(function, items):
+            pass
+
+
+def thread_count() -> int:
+    """Return the number of threads of BLAS."""
+    return max((library["num_threads"] for library in _blas().info()), default=1)
+
+
+@cache
+def _blas() -> Any:
+    """Return a controller of the BLAS libraries of NumPy and SciPy, cached because the search takes milliseconds."""
+    # NumPy and SciPy have different libraries; this import loads SciPy's.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _use_one_thread() -> None:
+    """Use one thread in a forked process, because torch's thread pool would wait for threads that do not exist."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    if _blas.cache_info().currsize:
+        _blas().limit(limits=1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_use_one_thread)

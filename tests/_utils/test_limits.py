@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
-from implicit_bias._utils.deadline import Deadline, Interruptible
+from implicit_bias._utils.limits import Deadline, Interruptible
 from implicit_bias.extensions.best_networks import best_chains, best_network
 from implicit_bias.solvers import Answer, dispatch
 from tests.cases import MISSING_SOLVERS, assert_refused
