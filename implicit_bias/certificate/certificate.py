@@ -83,17 +83,7 @@ def certify(
     b = float(_finite(intercept, (), "intercept"))
     if b != 0 and not problem.intercept:
         raise InputError("the problem has no free intercept: build it with intercept=True, or leave intercept out")
-    if problem.affine:
-        multiples = (feasible_point(problem.constraints, *one, problem) for one in _feasible_multiples(problem, W, b))
-        points: list[Any] = [moved for moved in multiples if moved is not None]
-    else:
-        W, b = _normalised(W, b)
-        points = [(W, b)]
-        if problem.constraints is not None:
-            found = feasible_point(problem.constraints, W)
-            given = np.zeros((2, *W.shape)) if found is None else np.stack(found[::2])
-            (W, D), b = _normalised(given, b)
-            points = [(W, b, D if _normal(np.stack([W, D]), given) else D + TINY)]
+    points = _feasible_points(problem, W, b)
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper = _upper_bound(problem, points) if points else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
     lower = _lower_bound(problem, lam, mu)
@@ -108,7 +98,7 @@ def certify(
         proof = _proof(problem, _with_zero_sum(problem, lam), mu)
         if proof is not None:
             farkas, _ = _farkas_residual(problem, *proof, _correlation(problem, *proof, precise=True)[0])
-            return Certificate(W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, b, proof[1])
+            return Certificate(upper.W, proof[0], np.inf, np.inf, np.inf, upper.margins, farkas, upper.b, proof[1])
     if problem.norm.needs_check:
         # Imported here because the checks load CVXPY, which takes a second, and only user-defined norms need them.
         from implicit_bias.norms.check import check_pair
@@ -121,6 +111,20 @@ def certify(
         )
     gap, (farkas, _) = _gap(upper.bound, lower.bound), _farkas_residual(problem, lower.lam, lower.mu, lower.V)
     return Certificate(upper.W, lower.lam, upper.bound, lower.bound, gap, upper.margins, farkas, upper.b, lower.mu)
+
+
+def _feasible_points(problem: MarginProblem, W: Array, b: float) -> list[Any]:
+    """Return points (W, b) near a multiple of the given one, with bounds D of distances from feasible ones, if any."""
+    if problem.affine:
+        multiples = (feasible_point(problem.constraints, *one, problem) for one in _feasible_multiples(problem, W, b))
+        return [moved for moved in multiples if moved is not None]
+    W, b = _normalised(W, b)
+    if problem.constraints is None:
+        return [(W, b)]
+    found = feasible_point(problem.constraints, W)
+    given = np.zeros((2, *W.shape)) if found is None else np.stack(found[::2])
+    (W, D), b = _normalised(given, b)
+    return [(W, b, D if _normal(np.stack([W, D]), given) else D + TINY)]
 
 
 def _precise_upper_bound(problem: MarginProblem, points: list[Any], upper: _Upper) -> _Upper:

@@ -278,22 +278,8 @@ def _chosen_cost(samples: LabelledSamples, options: Namespace, deadline: Deadlin
     weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
     errors = np.zeros(len(costs))
     for i, out in enumerate(tqdm(folds, "folds", unit="fold", delay=PATIENCE, leave=False, disable=None)):
-        rest, left_out = samples.select(~out), samples.select(out)
-        problems, paths = _problems(rest, options, 1.0), list[list[core.Solution]]()
-        for problem in problems.values():
-            left = deadline.left(1 / ((len(folds) - i + 1) * len(problems) - len(paths)))
-            limits = {"tol": options.tol, "max_iterations": options.max_iterations, "max_seconds": left}
-            paths.append(core.margin_path(problem, costs[: len(errors)], solver=options.solver, **limits))
-            if paths[-1][-1].status is core.Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            count = sum(one.status is not core.Status.TIME_LIMIT for one in paths[-1])
-            errors = errors[: count if count > 1 else 0]
-            if not len(errors):
-                break
-        for j, solutions in enumerate(zip(*(path[: len(errors)] for path in paths), strict=True)):
-            model = _model(rest, problems, solutions, options)
-            wrong = model.predict(left_out.X, left_out.gate_values) != left_out.labels
-            errors[j] += weight[out] @ wrong
+        own = _fold_errors(samples, options, costs[: len(errors)], out, weight[out], deadline, len(folds) - i + 1)
+        errors = errors[: len(own)] + own
         if not len(errors):
             break
     if len(errors) < len(costs):
@@ -308,6 +294,29 @@ def _chosen_cost(samples: LabelledSamples, options: Namespace, deadline: Deadlin
     text = f"C = {costs[best]:g} has the least error in {len(folds)}-fold cross-validation, {100 * errors[best]:.2f} %"
     print(f"{text}, of {len(errors)} values from {costs[len(errors) - 1]:g} to {costs[0]:g}")
     return float(costs[best])
+
+
+def _fold_errors(
+    samples: LabelledSamples, options: Namespace, costs: Any, out: Any, weight: Any, deadline: Deadline, parts: int
+) -> Any:
+    """Return the weighted errors on the samples `out` after fits to the others, for the first of `costs`.
+
+    These are the values that all classes finish in the fold's share, 1/`parts`, of the time left; [] for less than two.
+    """
+    rest, left_out = samples.select(~out), samples.select(out)
+    problems, paths = _problems(rest, options, 1.0), list[list[core.Solution]]()
+    for problem in problems.values():
+        left = deadline.left(1 / (parts * len(problems) - len(paths)))
+        limits = {"tol": options.tol, "max_iterations": options.max_iterations, "max_seconds": left}
+        paths.append(core.margin_path(problem, costs, solver=options.solver, **limits))
+        if paths[-1][-1].status is core.Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        count = sum(one.status is not core.Status.TIME_LIMIT for one in paths[-1])
+        costs = costs[: count if count > 1 else 0]
+        if not len(costs):
+            break
+    models = (_model(rest, problems, one, options) for one in zip(*(path[: len(costs)] for path in paths), strict=True))
+    return np.array([weight @ (model.predict(left_out.X, left_out.gate_values) != left_out.labels) for model in models])
 
 
 def _solutions(

@@ -109,14 +109,9 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         """
         check_processes(self.n_jobs)
         deadline = Deadline(self.max_seconds)
-        given = GLNClassifier(random_state=1) if self.estimator is None else self.estimator
-        if not isinstance(given, MarginClassifier):
-            raise InputError(f"estimator must be a max-margin classifier such as GLNClassifier(), not {shown(given)}")
         samples, labels = validated(self, X, y, reset=True, sparse=True)
         weight = None if sample_weight is None else as_weights(sample_weight, samples)
-        estimator = clone(given)
-        if hasattr(estimator, "random_state"):
-            estimator.set_params(random_state=seed_of(given.random_state))
+        estimator = self._seeded()
         with refusals():
             scorer = check_scoring(estimator, self.scoring)
             folds = list(check_cv(self.cv, labels, classifier=True).split(samples, labels, groups))
@@ -156,6 +151,14 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
         self.C_ = self.estimator_.C_
         self.classes_, self._model = self.estimator_.classes_, self.estimator_.as_model()
         return self
+
+    def _seeded(self) -> MarginClassifier:
+        """Return a copy of the classifier with a seed that all folds share."""
+        given = GLNClassifier(random_state=1) if self.estimator is None else self.estimator
+        if not isinstance(given, MarginClassifier):
+            raise InputError(f"estimator must be a max-margin classifier such as GLNClassifier(), not {shown(given)}")
+        seed = {"random_state": seed_of(given.random_state)} if hasattr(given, "random_state") else {}
+        return clone(given).set_params(**seed)
 
     def _costs(self, estimator: MarginClassifier, X: Array, y: np.ndarray, weight: Array | None) -> Array:
         if dimensions(self.Cs) == 0:

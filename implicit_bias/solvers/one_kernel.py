@@ -273,6 +273,14 @@ class _Dual:
         return change
 
 
+def _reason_to_stop(gaps: list[float], separate: bool) -> str:
+    """Return why the rounds end after these gaps, or ''; the gaps of hard margins fall once all of them separate."""
+    patience = PATIENCE if separate else 5 * PATIENCE
+    if len(gaps) > patience and gaps[-1] >= min(gaps[:-patience]):
+        return "the gap has stopped falling"
+    return "the number of rounds has reached its limit" if len(gaps) >= ROUNDS else ""
+
+
 def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, deadline: Deadline) -> Array:
     """Solve the subproblems of working sets, several at a time if memory allows; return the changes of all s (n, c)."""
     changes = np.zeros((len(cache.every), len(duals)))
@@ -486,13 +494,7 @@ def solve_one_kernel(
     gaps, reason, number, deadline = list[float](), "", 0, options.deadline
     while (unsolved := [dual for dual in duals if dual.gap > options.tol / 2]) and not options.stop():
         gaps.append(sum(min(dual.gap, 1e3) for dual in duals))
-        # Until hard margins separate, their gap is infinite.
-        patience = PATIENCE if np.isfinite([dual.gap for dual in duals]).all() else 5 * PATIENCE
-        if len(gaps) > patience and gaps[-1] >= min(gaps[:-patience]):
-            reason = "the gap has stopped falling"
-            break
-        if len(gaps) >= ROUNDS:
-            reason = "the number of rounds has reached its limit"
+        if reason := _reason_to_stop(gaps, all(dual.gap < np.inf for dual in duals)):
             break
         number += 1
         while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:

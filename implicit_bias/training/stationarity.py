@@ -135,14 +135,7 @@ def stationarity(
         X = np.repeat(X, K - 1, axis=0)
         support = support if isinstance(support, str) else np.repeat(support, K - 1)
     parameters = homogeneous_parameters(unit)
-    # Weights are divided by the largest, then by their norm, so that no square overflows or underflows.
-    for order in (np.inf, 2.0):
-        w = torch.cat([torch.zeros(1).double(), *(p.detach().flatten() for p in parameters)])
-        norm = float(torch.linalg.vector_norm(w, order))
-        if not 0 < norm < np.inf:
-            raise InputError(f"the network's weights have norm {norm:g}, so they have no direction")
-        for parameter in parameters:
-            parameter.data = parameter.data / norm
+    _normalise(parameters)
     with one_thread():
         q = _margins(unit, X, signs).detach().numpy()
         if not q.min() > 0:
@@ -173,6 +166,17 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
         raise InputError(f"the network must give outputs of shape ({len(X)},) or ({len(X)}, K), not {shape}")
     check_differentiable(outputs)
     return outputs.reshape(len(X), -1)
+
+
+def _normalise(parameters: list[Parameter]) -> None:
+    """Divide the weights by the largest, then by their norm, so that no square overflows or underflows."""
+    for order in (np.inf, 2.0):
+        w = torch.cat([torch.zeros(1).double(), *(p.detach().flatten() for p in parameters)])
+        norm = float(torch.linalg.vector_norm(w, order))
+        if not 0 < norm < np.inf:
+            raise InputError(f"the network's weights have norm {norm:g}, so they have no direction")
+        for parameter in parameters:
+            parameter.data = parameter.data / norm
 
 
 def _margins(network: nn.Module, X: Array, signs: Array) -> Tensor:
