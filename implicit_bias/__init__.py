@@ -11,7 +11,7 @@ import os
 # times slower than one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Imported before any fork, so that forked processes use one thread.
-from implicit_bias._utils import limits as _limits  # noqa: F401
+from implicit_bias._utils import threads as _threads  # noqa: F401
 from implicit_bias._utils.lazy import attach
 from implicit_bias._utils.version import __version__ as __version__
 

@@ -18,9 +18,9 @@ from implicit_bias.cli.parsers import Parser, UsageError
 
 #: Every command: its line of help, and the module of this package that declares its options and runs it.
 COMMANDS = {
-    "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "compare"),
-    "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "compare"),
-    "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "compare"),
+    "compare gln": ("GD-GLN against SVM-L2, SVM-GLN and SVM-Fro", "reproduce"),
+    "compare relu": ("GD-ReLU against SVM-RC, SVM-LC and SVM-HL", "reproduce"),
+    "compare shallow-gln": ("a shallow GLN against one linear SVM per region", "reproduce"),
     "solve": ("solve a margin problem on your own samples, and save the model", "solve"),
     "predict": ("classes, scores and margins of new samples by a saved model", "predict"),
     "reproduce paper": ("the paper's figures 2 to 5 and ours, with a verdict on each claim", "reproduce"),

@@ -1,4 +1,4 @@
-"""`implicit-bias reproduce`: experiments of papers and of ours, with verdicts on their claims."""
+"""`implicit-bias reproduce` and `compare`: experiments of papers and of ours, with verdicts on their claims."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 from implicit_bias.cli.execution import Output
 from implicit_bias.cli.parsers import ENGINE, Parser
-from implicit_bias.studies.collection import Collection
-from implicit_bias.studies.paper import VERSIONS
+from implicit_bias.studies.paper import COMPARISONS, VERSIONS
 
 QUICK = "a part of every figure, in a few minutes"
 TEXT = """\
@@ -19,11 +18,8 @@ and figures of several runs are collected in one folder."""
 
 
 def declare(parser: Parser, command: str) -> None:
-    add_options(parser, import_module(f"implicit_bias.studies.{command.rpartition(' ')[2]}").COLLECTION)
-
-
-def add_options(parser: Parser, collection: Collection) -> None:
-    """Declare the options of the command that runs a collection, and `reproduce` as its function."""
+    comparison = COMPARISONS.get(command.replace(" ", "_").replace("-", "_"))
+    collection = comparison or import_module(f"implicit_bias.studies.{command.split()[-1]}").COLLECTION
     folder, figures = collection.folder, [*collection.names]
     examples = collection.examples or (
         (f"--figure {figures[-1]}", "one figure"),
@@ -32,7 +28,8 @@ def add_options(parser: Parser, collection: Collection) -> None:
     text = collection.text or TEXT.format(source=collection.source)
     parser.explain(text, [("--quick", QUICK), *examples])
     loads = (*(f"studies.{collection.name}.{name.replace('-', '_')}" for name in figures), "cli.sweeps")
-    parser.set_defaults(run=reproduce, loads=loads, collection=collection, figure=("all",), data_root=None)
+    run = compare if comparison else reproduce
+    parser.set_defaults(run=run, loads=loads, collection=collection, figure=("all",), data_root=None)
     if not collection.options:
         parser.add_list("--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
     parser.add_settings(collection.options)
@@ -96,3 +93,17 @@ def reproduce(options: Namespace) -> Output:
     if options.stored or collection.gathers:
         tables = stored_tables(reported, out, options.quick)
     return ended(collection, tables, out, missing)
+
+
+def compare(options: Namespace) -> Output:
+    """Compute the comparison, print its means, and write the results. Code 130: cells are missing."""
+    import pandas as pd
+
+    from implicit_bias.studies.paper.summary import summarise
+
+    outcome = reproduce(options)
+    for path in outcome.files:
+        if path.suffix == ".csv":
+            table = pd.read_csv(path)
+            outcome.document.update(summary=summarise(table), rows=table)
+    return outcome

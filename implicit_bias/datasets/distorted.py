@@ -8,8 +8,8 @@ import numpy as np
 
 from implicit_bias._utils.checks import InputError, as_count, as_path, as_seed, one_of
 from implicit_bias._utils.files import replacing, require_writable
-from implicit_bias._utils.limits import one_thread
 from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.images import IMAGE_SETS, raw_images
 
 #: Largest shift along each axis, in pixels.

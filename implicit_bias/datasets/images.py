@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_path, as_seed, one_of
-from implicit_bias._utils.limits import one_thread
 from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.datasets.task import with_constant
 
 #: Relative variance, compared with the largest, up to which a principal direction counts as rounding.

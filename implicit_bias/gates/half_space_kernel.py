@@ -15,7 +15,8 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.floats import length
-from implicit_bias._utils.limits import check_memory, in_threads
+from implicit_bias._utils.limits import check_memory
+from implicit_bias._utils.threads import in_threads
 
 #: Rows of a tile of the kernel, which stays in the cache of the processor.
 TILE_ROWS = 256

@@ -23,7 +23,8 @@ from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.compiled import compiled
-from implicit_bias._utils.limits import Deadline, check_memory, free_memory, in_threads, thread_count
+from implicit_bias._utils.limits import Deadline, check_memory, free_memory
+from implicit_bias._utils.threads import in_threads, thread_count
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution
 from implicit_bias.solvers.base import Answer, Options

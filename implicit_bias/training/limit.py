@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_floats, check_callable, check_range
 from implicit_bias._utils.floats import largest_entries
-from implicit_bias._utils.limits import Deadline, one_thread
+from implicit_bias._utils.limits import Deadline
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.homogeneous import MarginFunction
 from implicit_bias.training.iterations import Descent, LossScaled
+from implicit_bias.training.losses import as_aims
 from implicit_bias.training.result import TrainingResult, drive
-from implicit_bias.training.targets import as_aims
 
 #: Steps between two rows of the table: one fifth of the steps so far.
 SPACING = 1.2

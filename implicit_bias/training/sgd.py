@@ -11,7 +11,8 @@ import torch
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils.checks import InputError, as_count, as_positive, as_seed, check_callable, shown
-from implicit_bias._utils.limits import Deadline, one_thread
+from implicit_bias._utils.limits import Deadline
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
 from implicit_bias.training.result import TrainingResult, drive

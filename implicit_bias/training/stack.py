@@ -11,10 +11,9 @@ from torch.nn.functional import pad
 from implicit_bias._utils.checks import Array, InputError, as_floats, dimensions
 from implicit_bias.networks.base import GatedNetwork, views
 from implicit_bias.networks.layers import LayeredNetwork
-from implicit_bias.training.losses import CustomLoss, mean_losses
+from implicit_bias.training.losses import CustomLoss, as_aims, mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import Stepper
-from implicit_bias.training.targets import as_aims
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096

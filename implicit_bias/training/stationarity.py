@@ -14,10 +14,10 @@ from torch.nn import Parameter
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, one_of
 from implicit_bias._utils.floats import length
-from implicit_bias._utils.limits import one_thread
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
-from implicit_bias.training.targets import as_aims
+from implicit_bias.training.losses import as_aims
 
 #: Samples whose gradients are taken at once.
 CHUNK = 64

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
-from implicit_bias.training.losses import CustomLoss, mean_losses
+from implicit_bias.training.losses import CustomLoss, are_signs, as_aims, mean_losses
 from implicit_bias.training.optimisers import Optimiser
 from implicit_bias.training.stepper import MarginStepper, Stepper
-from implicit_bias.training.targets import are_signs, as_aims
 from implicit_bias.training.two_layers import TwoLayerSpanUpdates
 
 #: Number of samples above which their n × n kernel costs more than it saves.

@@ -6,7 +6,7 @@ import torch
 
 from implicit_bias._utils.blocks import ROWS
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.limits import in_threads
+from implicit_bias._utils.threads import in_threads
 
 
 def matrix(n, seed=0):

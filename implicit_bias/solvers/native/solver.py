@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.limits import one_thread
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm

@@ -12,7 +12,8 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.floats import length
-from implicit_bias._utils.limits import TooLargeError, one_thread
+from implicit_bias._utils.limits import TooLargeError
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm

@@ -19,8 +19,9 @@ import joblib
 
 import implicit_bias
 from implicit_bias._utils.checks import InputError, as_count
-from implicit_bias._utils.limits import Interruptible, one_thread
+from implicit_bias._utils.limits import Interruptible
 from implicit_bias._utils.outlets import outlets
+from implicit_bias._utils.threads import one_thread
 from implicit_bias.studies.runner.cells import Cell, Result
 from implicit_bias.studies.runner.experiment import Rows
 

@@ -9,7 +9,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 import implicit_bias as ib
-from implicit_bias._utils.limits import in_threads, one_thread, thread_count
+from implicit_bias._utils.threads import in_threads, one_thread, thread_count
 from implicit_bias.extensions.galu import least_squares
 from tests.cases import optimal
 
