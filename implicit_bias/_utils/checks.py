@@ -54,10 +54,10 @@ def as_reals(values: Any) -> Array:
     if raw.dtype.kind not in "biufO" or np.ma.is_masked(values):
         raise TypeError(raw.dtype)
     with np.errstate(over="ignore"):
-        found = raw.astype(np.float64, copy=False)
-    if raw.dtype == np.longdouble and (np.isinf(found) & ~np.isinf(raw)).any():
+        array = raw.astype(np.float64, copy=False)
+    if raw.dtype == np.longdouble and (np.isinf(array) & ~np.isinf(raw)).any():
         raise OverflowError("a number exceeds the largest double")
-    return found
+    return array
 
 
 def dimensions(values: Any) -> int:

@@ -43,9 +43,9 @@ class Cholesky:
 
     def divided(self, rows: Any, transposed: bool = True) -> Any:
         """Return r L⁻ᵀ if `transposed`, else r L⁻¹, for `rows` r (c, n), in the precision of the factor."""
-        found = np.array(rows, self.factor.dtype, order="C") if isinstance(rows, np.ndarray) else rows.clone()
-        _divide(found, self.factor, transposed)
-        return found
+        columns = np.array(rows, self.factor.dtype, order="C") if isinstance(rows, np.ndarray) else rows.clone()
+        _divide(columns, self.factor, transposed)
+        return columns
 
 
 # Row by row, the lower triangle of a matrix is what BLAS, column by column, knows as the upper one of its transpose.
@@ -108,7 +108,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 @cache
 def _function(name: str) -> Any:
-    found = LowLevelCallable.from_cython(cython_lapack if "potrf" in name else cython_blas, name)
+    routine = LowLevelCallable.from_cython(cython_lapack if "potrf" in name else cython_blas, name)
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
-    return ctypes.CFUNCTYPE(None)(pointer(found.function, found.signature.encode()))
+    return ctypes.CFUNCTYPE(None)(pointer(routine.function, routine.signature.encode()))

@@ -151,7 +151,7 @@ def open_archive(path: str | os.PathLike[str], kind: str) -> Iterator[tuple[dict
     with reading(path, name), zipfile.ZipFile(file) as archive:
         arrays = Arrays(archive)
         about = json.loads(str(arrays["about"]))
-        found = str(about["format"])
-        if found != f"implicit_bias {kind}":
-            raise InputError(f"it holds {found!r:.60}, not 'implicit_bias {kind}'; save it again with this version")
+        held = str(about["format"])
+        if held != f"implicit_bias {kind}":
+            raise InputError(f"it holds {held!r:.60}, not 'implicit_bias {kind}'; save it again with this version")
         yield about, arrays

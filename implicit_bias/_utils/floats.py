@@ -203,10 +203,10 @@ def _exponents(A: Array, axis: int) -> np.ndarray:
 
 def _slices(A: Array, bits: int) -> list[Array]:
     """Split A, |a| ≤ 1, into as many slices s = 1 … MAX_SLICES as it needs: multiples of 2^(−bits·s) with sum A."""
-    found: list[Array] = []
-    while len(found) < MAX_SLICES and (A.any() or not found):
-        anchor = 1.5 * 2.0 ** (52 - bits * (len(found) + 1))
+    slices: list[Array] = []
+    while len(slices) < MAX_SLICES and (A.any() or not slices):
+        anchor = 1.5 * 2.0 ** (52 - bits * (len(slices) + 1))
         top = (A + anchor) - anchor
-        found.append(top)
+        slices.append(top)
         A = A - top
-    return found
+    return slices

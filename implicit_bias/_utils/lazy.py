@@ -32,12 +32,12 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         from implicit_bias._utils.missing import MissingError, torch_is_needed
 
         if name == "__all__":
-            found = []
+            loadable = []
             for public in names:
                 with suppress(MissingError):
                     __getattr__(public)
-                    found.append(public)
-            return found
+                    loadable.append(public)
+            return loadable
         with torch_is_needed(name):
             return load(name)
 

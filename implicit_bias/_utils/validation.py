@@ -65,14 +65,14 @@ def validated(
             raise InputError(f"{name} holds dates or durations, which are not numbers or texts; convert them first")
     with refusals(), np.errstate(over="ignore", invalid="ignore"):
         checks |= {"accept_sparse": ("csr", "csc", "coo") if sparse else False}
-        found = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
-        if isinstance(found, tuple) and is_classifier(estimator):
-            check_classification_targets(found[1])
+        checked = validate_data(estimator, without_torch(X), y, dtype=np.float64, order="C", reset=reset, **checks)
+        if isinstance(checked, tuple) and is_classifier(estimator):
+            check_classification_targets(checked[1])
         if "y_numeric" in checks:
-            found = found[0], found[1].astype(np.float64)
+            checked = checked[0], checked[1].astype(np.float64)
     if not sparse:
-        return found
-    inputs, *rest = found if isinstance(found, tuple) else (found,)
+        return checked
+    inputs, *rest = checked if isinstance(checked, tuple) else (checked,)
     if sp.issparse(inputs):
         size = 8 * inputs.shape[0] * inputs.shape[1]
         check_memory(size, "X as a dense array", "select or combine its columns first")

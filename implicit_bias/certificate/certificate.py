@@ -121,8 +121,8 @@ def _feasible_points(problem: MarginProblem, W: Array, b: float) -> list[Any]:
     W, b = _normalised(W, b)
     if problem.constraints is None:
         return [(W, b)]
-    found = feasible_point(problem.constraints, W)
-    given = np.zeros((2, *W.shape)) if found is None else np.stack(found[::2])
+    point = feasible_point(problem.constraints, W)
+    given = np.zeros((2, *W.shape)) if point is None else np.stack(point[::2])
     (W, D), b = _normalised(given, b)
     return [(W, b, D if _normal(np.stack([W, D]), given) else D + TINY)]
 
@@ -220,11 +220,11 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
         more = t * (1.5 * error + 2 * UNIT * abs(b))
-        found = _bounded_objective(problem, t * W, t * b, t * f, more, _distances(t, W, b, *D))
+        scaled = _bounded_objective(problem, t * W, t * b, t * f, more, _distances(t, W, b, *D))
         # Large errors reduce t, up to 0, where they vanish.
         most = _best_multiple(problem, W, f + error)
         least = _objective(problem, most * problem.norm.value(W), most * (f + error))
-        return replace(found, optimistic=min(found.optimistic, least))
+        return replace(scaled, optimistic=min(scaled.optimistic, least))
     power = nearest_power_of_two(t)
     # Products with a power of two are exact.
     close = [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
@@ -335,7 +335,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
     # The factor is limited so that sums do not overflow.
     scale = min(1 / max(size, 1 / LARGEST), float((problem.upper_bounds[used] / lam[used]).min(initial=np.inf)))
     # Products with a power of two are exact, and a multiple of λ has the same bound.
-    found = []
+    bounds = []
     for factor in [scale, math.ldexp(0.5, math.frexp(scale)[1])] if precise else [scale]:
         scaled, scaled_mu = _with_zero_sum(problem, factor * lam), factor * mu
         exact = _normal(np.append(factor * lam, scaled_mu), np.append(lam, mu))
@@ -343,10 +343,10 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
         V_, error_ = _correlation(problem, scaled, scaled_mu, precise) if summed else (factor * V, 1.5 * factor * error)
         # A product with huge gate values may overflow.
         if np.isfinite(V_).all():
-            found.append(_bounded_dual_objective(problem, scaled, scaled_mu, V_, error_))
-    if not found:
+            bounds.append(_bounded_dual_objective(problem, scaled, scaled_mu, V_, error_))
+    if not bounds:
         return _Lower(lam, mu, V, 0.0, 0.0)
-    return max(found, key=lambda one: one.bound) if _differ([one.bound for one in found]) else found[0]
+    return max(bounds, key=lambda one: one.bound) if _differ([one.bound for one in bounds]) else bounds[0]
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:

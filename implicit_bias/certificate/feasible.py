@@ -245,9 +245,9 @@ def feasible_point(
     free = problem is not None and problem.intercept
     hard = problem if problem is not None and problem.hard else None
     for tight in (True, False):
-        found = _search(constraints, np.append(W.ravel(), [b] * free), hard, tight)
-        if found is not None:
-            return *_split(found.x, W.shape), *_split(found.D, W.shape)
+        point = _search(constraints, np.append(W.ravel(), [b] * free), hard, tight)
+        if point is not None:
+            return *_split(point.x, W.shape), *_split(point.D, W.shape)
     return None
 
 
@@ -267,14 +267,14 @@ def _search(constraints: LinearConstraints, x: Array, problem: MarginProblem | N
     equations, active, more = Equations(E[equal], h[equal]), dict[int, Condition](), list[Row]()
     for _ in range(ROUNDS):
         moved = equations.moved(x, [*active.values()]) if active else x
-        found = None if moved is None else equations.solved(moved)
-        if found is None or not np.isfinite([found.x, found.D]).all():
+        point = None if moved is None else equations.solved(moved)
+        if point is None or not np.isfinite([point.x, point.D]).all():
             return None
-        violated = _violated(E, h, found, ~equal)
-        margins = {} if problem is None else _violated_margins(problem, found)
+        violated = _violated(E, h, point, ~equal)
+        margins = {} if problem is None else _violated_margins(problem, point)
         if margins is None or not (violated or margins):
-            return None if margins is None else found
-        x = found.x
+            return None if margins is None else point
+        x = point.x
         if not tight:
             active |= violated | {-1 - i: row for i, row in margins.items()}
         elif len(margins) * len(x) > MAX_FRACTIONS:

@@ -124,11 +124,11 @@ def _solution_near(equations: Any, given: Any) -> Any:
         return None
     pivots, last = list[int](), 1
     for j in range(M.shape[1]):
-        found = next((i for i in range(len(pivots), len(M)) if M[i, j] != 0), None)
-        if found is None:
+        pivot = next((i for i in range(len(pivots), len(M)) if M[i, j] != 0), None)
+        if pivot is None:
             continue
         at = len(pivots)
-        M[[at, found]] = M[[found, at]]
+        M[[at, pivot]] = M[[pivot, at]]
         others = np.arange(len(M)) != at
         M[others] = (M[others] * M[at, j] - np.outer(M[others, j], M[at])) // last
         last = M[at, j]

@@ -267,8 +267,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         for code in range(codes.max() + 1) if codes.max() > 1 else [1]:
             y = np.where(codes == code, 1.0, -1.0)
             if problem is None or gates is None:
-                found = self._problem(X, y, gates, seed)
-                problem = found.replace(sample_weight=weight, intercept=bool(self.free_intercept))
+                built = self._problem(X, y, gates, seed)
+                problem = built.replace(sample_weight=weight, intercept=bool(self.free_intercept))
                 problem = self._constrained(problem)
             yield problem.replace(y=y)
 
@@ -317,7 +317,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     def _warn(self, names: list[str], problems: list[MarginProblem], solutions: list[Solution], binary: bool) -> None:
         """Warn once of each kind: of the class with the largest gap, or the first, with the number of the others."""
-        found: dict[str, list[tuple[float, str, str]]] = {}
+        texts: dict[str, list[tuple[float, str, str]]] = {}
         for name, problem, solution in zip(names, problems, solutions, strict=True):
             scores, kind, text = problem.y * solution.margins, solution.status.value, ""
             if solution.status is not Status.OPTIMAL:
@@ -328,11 +328,11 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 kind = f"all samples are assigned to one class at C={problem.C:g}"
             else:
                 continue
-            found.setdefault(kind, []).append((solution.gap if text else 0.0, name, text))
+            texts.setdefault(kind, []).append((solution.gap if text else 0.0, name, text))
         uneven = binary and self.class_weight is None and abs(problems[0].y.mean()) > UNEVEN
         remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
         apart = "if that changes nothing, these features do not tell the classes apart"
-        for kind, each in found.items():
+        for kind, each in texts.items():
             _, name, text = max(each, key=lambda one: one[0])
             others = f" and {len(each) - 1} others" if len(each) > 1 else ""
             message = f"{name}{others}: {kind}" + (f" ({text})" if text else f"; {remedy}; {apart}")
@@ -355,12 +355,12 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     @property
     def weights_(self) -> Array:
         """Weights W of the certificates, shape (k, d) or (classes, k, d)."""
-        found = self.certificate_
+        solutions = self.certificate_
         if self._joint:
-            return found.weights.reshape(len(self.classes_), -1, found.weights.shape[1])
-        if not isinstance(found, list):
-            return found.weights
-        each: Any = [solution.weights for solution in found]
+            return solutions.weights.reshape(len(self.classes_), -1, solutions.weights.shape[1])
+        if not isinstance(solutions, list):
+            return solutions.weights
+        each: Any = [solution.weights for solution in solutions]
         return np.stack(each) if len({weights.shape for weights in each}) == 1 else each
 
     def _html_repr(self) -> str:
@@ -370,8 +370,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
         groups: Any = getattr(self.gates_[0] if isinstance(self.gates_, list) else self.gates_, "groups", None)
         if self._joint:
             return diagram + summary({"": self.certificate_}, np.tile(groups, len(self.classes_)))
-        found = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
-        return diagram + summary(dict(zip(self._model.positives, found, strict=True)), groups)
+        solutions = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
+        return diagram + summary(dict(zip(self._model.positives, solutions, strict=True)), groups)
 
 
 def check_processes(n_jobs: Any) -> None:

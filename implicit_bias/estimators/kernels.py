@@ -121,13 +121,13 @@ class MultipleKernelClassifier(MarginClassifier):
             options = Options(self.tol, device=self.device, verbose=self.verbose, deadline=Deadline(deadline.left()))
             problems = [problem.replace(C=scale if cost == "scale" else float(cost)) for problem in whole]
             problems[0].check_upper_bounds()
-            found = solve_expansions(features, problems, earlier, options, self.solver, self.n_jobs)
-            for c, (name, (solution, a)) in enumerate(zip(data.names, found, strict=True)):
+            expanded = solve_expansions(features, problems, earlier, options, self.solver, self.n_jobs)
+            for c, (name, (solution, a)) in enumerate(zip(data.names, expanded, strict=True)):
                 if solution.status.inseparable:
                     raise NotSeparableError(f"{name}: {solution.reason}", solution)
                 gates = KernelExpansions(features.kernels, features.samples, a / features.scales[:, None])
                 problems[c] = problems[c].replace(features=unkept, gates=gates)
-            solutions = [solution for solution, _ in found]
+            solutions = [solution for solution, _ in expanded]
             earlier = list(solutions)
             yield problems, solutions
             if deadline.passed() or Status.TIME_LIMIT in {solution.status for solution in solutions}:
@@ -212,8 +212,8 @@ class PrecomputedKernel:
             if rows.shape[1:] != (1,) or not np.isin(rows, np.arange(len(self.K))).all():
                 raise InputError(f"a precomputed kernel takes one column of row numbers from 0 to {len(self.K) - 1}")
         i, j = X[:, 0].astype(int), Z[:, 0].astype(int)
-        found = np.empty((len(i), len(j)))
+        entries = np.empty((len(i), len(j)))
         # Entries of a row are nearer to each other than those that `np.ix_` visits in turn.
         for part in row_blocks(len(i), TAKEN):
-            found[part] = self.K[i[part]][:, j]
-        return found
+            entries[part] = self.K[i[part]][:, j]
+        return entries

@@ -58,13 +58,13 @@ class _GatedClassifier(MarginClassifier):
             assert problem.gates is not None
             return problem.gates(self._inputs(validated(self, Z, reset=False, sparse=True))).dense()
 
-        found = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
+        limited = replace(problem, constraints=lambda W: self.constraints(lambda Z: features(Z) @ cp.vec(W, order="C")))
         # The same constraints on the predictor f = b.
         constant = lambda b: self.constraints(lambda Z: np.ones(len(features(Z))) * b[0, 0])  # noqa: E731
         intercept = LinearConstraints.of(constant, (1, 1))
         if problem.intercept and np.abs(intercept.E).max() > CANCELLED:
             raise InputError("the intercept must cancel in constraints, as in differences; set free_intercept=False")
-        return found
+        return limited
 
 
 @dataclass(eq=False, repr=False)

@@ -165,10 +165,10 @@ def expansion(kernel: Any, m: int, Z: Array, coefficients: Array) -> Callable[[A
         return half_space_expansion(Z, coefficients, **function.keywords)
 
     def values(X: Array) -> Array:
-        found = np.empty((len(X), coefficients.shape[1]))
+        outputs = np.empty((len(X), coefficients.shape[1]))
         for rows in row_blocks(len(X)):
-            found[rows] = evaluated(function, m, X[rows], Z) @ coefficients
-        return found
+            outputs[rows] = evaluated(function, m, X[rows], Z) @ coefficients
+        return outputs
 
     return values
 

@@ -92,13 +92,13 @@ def half_space_expansion(Z: Array, coefficients: Array, **parameters: Any) -> Ca
     stored = _Directions(Z, kernel, common)
 
     def values(X: Array) -> Array:
-        found = np.zeros((len(X), coefficients.shape[1]))
+        outputs = np.zeros((len(X), coefficients.shape[1]))
 
         def add(rows: np.ndarray, columns: np.ndarray, tile: Array, sizes: Array, other_sizes: Array) -> None:
-            found[rows] += sizes[:, None] * (tile @ (other_sizes[:, None] * coefficients[columns]))
+            outputs[rows] += sizes[:, None] * (tile @ (other_sizes[:, None] * coefficients[columns]))
 
         kernel.visit_tiles(len(X), kernel.blocks(X, common), len(Z), stored.chosen(np.arange(len(Z))), add)
-        return found
+        return outputs
 
     return values
 
@@ -115,9 +115,9 @@ def half_spaces_of_samples(X: Array, parameters: dict[str, Any], dtype: Any = fl
     stored = _Directions(X, kernel, kernel.frequent(X))
 
     def values(i: np.ndarray, j: np.ndarray) -> Array:
-        found = np.empty((len(i), len(j)), dtype)
-        kernel.visit_tiles(len(i), stored.chosen(i), len(j), stored.chosen(j), partial(_put, found))
-        return found
+        entries = np.empty((len(i), len(j)), dtype)
+        kernel.visit_tiles(len(i), stored.chosen(i), len(j), stored.chosen(j), partial(_put, entries))
+        return entries
 
     return values
 
@@ -172,14 +172,14 @@ class _HalfSpaces:
 
     def frequent(self, A: Array) -> list[tuple[int, Array, Array]]:
         """Return p, direction (1, d) and key (1,) of each frequent direction in A; none if they are too few."""
-        found, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self, []), 0
+        directions, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self, []), 0
         for p, keys in enumerate(some.keys if len(A) else []):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
             most = counts.argmax()
             if counts[most] > max(FREQUENT_SHARE * len(keys), 1):
-                found.append((p, some.directions[p][[first[most]]], key[[most]]))
+                directions.append((p, some.directions[p][[first[most]]], key[[most]]))
                 total += counts[most]
-        return found if total > MEAN_FREQUENT_SHARE * some.keys.size else []
+        return directions if total > MEAN_FREQUENT_SHARE * some.keys.size else []
 
     def visit_tiles(self, n: int, left: _Blocks, m: int, right: _Blocks, visit: Callable[..., None]) -> None:
         """Compute k (n, m) tile by tile; `left` and `right` return the directions of a block of its rows and columns.
@@ -293,16 +293,16 @@ def _add_gated(
 @compiled
 def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, sizes: Array, other_sizes: Array) -> None:
     for i in range(len(rows)):
-        found, row = values[rows[i]], total[i]
+        out, row = values[rows[i]], total[i]
         for j in range(len(columns)):
-            found[columns[j]] = row[j] * (sizes[i] * other_sizes[j])
+            out[columns[j]] = row[j] * (sizes[i] * other_sizes[j])
 
 
 @cache
 def _arccos(size: int) -> Array:
     """Return the a_k, last first, of arccos x/(π√(1 − x)) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1; shape (terms/9, 9)."""
-    found = Chebyshev.interpolate(lambda x: np.arccos(x) / np.pi / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
-    coefficients = found.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef
+    series = Chebyshev.interpolate(lambda x: np.arccos(x) / np.pi / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
+    coefficients = series.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef
     return np.asarray(coefficients, float)[::-1].reshape(-1, 9)
 
 
@@ -351,9 +351,9 @@ class _Directions:
         # Lengths in the fields where `apart`, otherwise 0; gated products of all rows with the frequent directions.
         self.frequent_lengths, self.frequent_products = (np.zeros((n, len(frequent)), dtype) for _ in range(2))
         for i, (p, direction, key) in enumerate(frequent):
-            U, found, work = self.directions[p], np.zeros((n, 1), dtype), np.empty((2, n), dtype)
-            self.kernel.add(found, 0, 0, (U, self.lengths[p]), (direction, np.ones(1, dtype)), work)
-            self.frequent_products[:, i] = found[:, 0]
+            U, column, work = self.directions[p], np.zeros((n, 1), dtype), np.empty((2, n), dtype)
+            self.kernel.add(column, 0, 0, (U, self.lengths[p]), (direction, np.ones(1, dtype)), work)
+            self.frequent_products[:, i] = column[:, 0]
             # Different directions may have equal keys.
             equal = length(U - direction, axis=1) < 2 * np.sqrt(U.shape[1]) * np.finfo(dtype).eps
             self.apart[p] = (self.lengths[p] == 0) | ((self.keys[p] == key) & equal)
@@ -372,23 +372,23 @@ class _Directions:
     def taken(self, rows: np.ndarray, order: np.ndarray) -> _Directions:
         """Return these rows with new numbers `order`, without a copy if they follow each other."""
         successive = len(rows) > 0 and (np.diff(rows) == 1).all()
-        found, taken = copy(self), slice(rows[0], rows[-1] + 1) if successive else rows
-        found.numbers, found.directions = order, [U[taken] for U in self.directions]
-        found.lengths, found.apart = (np.ascontiguousarray(A[:, taken]) for A in (self.lengths, self.apart))
-        found.frequent_lengths, found.frequent_products, found.sizes = (
+        part, taken = copy(self), slice(rows[0], rows[-1] + 1) if successive else rows
+        part.numbers, part.directions = order, [U[taken] for U in self.directions]
+        part.lengths, part.apart = (np.ascontiguousarray(A[:, taken]) for A in (self.lengths, self.apart))
+        part.frequent_lengths, part.frequent_products, part.sizes = (
             A[taken] for A in (self.frequent_lengths, self.frequent_products, self.sizes)
         )
-        return found
+        return part
 
     def tiles(self, size: int) -> list[tuple[slice, list[tuple[int, int]]]]:
         """Return slices of at most `size` rows, and the first and last row + 1 of each field that are not apart."""
-        found = []
+        tiles = []
         for rows in row_blocks(len(self.sizes), size):
             others = ~self.apart[:, rows]
             first, end = others.argmax(axis=1) + rows.start, rows.stop - others[:, ::-1].argmax(axis=1)
             end = np.where(others.any(axis=1), end, first)
-            found.append((rows, list(zip(first.tolist(), end.tolist(), strict=True))))
-        return found
+            tiles.append((rows, list(zip(first.tolist(), end.tolist(), strict=True))))
+        return tiles
 
 
 def receptive_fields(

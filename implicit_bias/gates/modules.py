@@ -71,11 +71,11 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
     rng = np.random.default_rng(0)
     X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(8, inputs))]))
-    outputs, found = activations_of(module, X)
-    if len(found) != 1:
-        text = f"the module calls relu or leaky_relu {len(found)} times"
+    outputs, calls = activations_of(module, X)
+    if len(calls) != 1:
+        text = f"the module calls relu or leaky_relu {len(calls)} times"
         raise InputError(f"{text}, but only a single hidden layer has a margin problem of its gates; {remedy}")
-    values, results, slope = found[0]
+    values, results, slope = calls[0]
     outputs = outputs.reshape(len(X), -1)
     weights = (values[1 : inputs + 1] - values[0]).T if values.ndim == 2 else torch.empty(0, inputs)
     readout = torch.stack([_slopes(one, results) for one in outputs[-1]]).reshape(len(outputs[0]), -1)

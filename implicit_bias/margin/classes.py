@@ -134,9 +134,9 @@ def svm_classes(
     features = gates(X)
     if not features.gated:
         raise InputError(f"a joint problem takes gates of all inputs, not {type(gates).__name__}: solve one per class")
-    given, found = labels_and_classes(labels)
+    given, distinct = labels_and_classes(labels)
     # Strings in a column of a data frame have the dtype object.
-    classes = np.asarray(found)
+    classes = np.asarray(distinct)
     if classes.dtype.kind not in "biufU":
         raise InputError("labels must be numbers or strings")
     if given.shape != (features.n,) or len(classes) < 2:

@@ -166,12 +166,12 @@ class LinearConstraints:
 
     def multipliers(self, constraints: list[cp.Constraint]) -> Array:
         """Multipliers μ (m,) from the dual values of `expressions`; zeros if the solver returned none."""
-        found = np.zeros(len(self.equal))
+        mu = np.zeros(len(self.equal))
         kinds = [kind for kind in (~self.equal, self.equal) if kind.any()]
         for rows, constraint in zip(kinds, constraints, strict=True):
             if constraint.dual_value is not None:
-                found[rows] = np.atleast_1d(constraint.dual_value)
-        return found
+                mu[rows] = np.atleast_1d(constraint.dual_value)
+        return mu
 
 
 def _sides(constraint: Any) -> list[cp.Expression]:

@@ -151,8 +151,8 @@ class MarginModel(Labelled):
     def _scores(self, inputs: Array, gate_values: Any) -> Array:
         first = self.problems[0]
         if isinstance(first, ClassMarginProblem):
-            found = first.decision_function(self.solutions[0].weights, inputs)
-            return found if found.shape[1] > 2 else found[:, 1] - found[:, 0]
+            by_class = first.decision_function(self.solutions[0].weights, inputs)
+            return by_class if by_class.shape[1] > 2 else by_class[:, 1] - by_class[:, 0]
         each = {id(problem.gates): problem for problem in self.problems}
         features = {gates: self._features(problem, inputs, gate_values) for gates, problem in each.items()}
         scores = [
@@ -208,7 +208,7 @@ class MarginModel(Labelled):
         weights = [solution.weights for solution in self.solutions]
         weights = list(first.outputs(weights[0])) if isinstance(first, ClassMarginProblem) else weights
         units = np.ones(p) if self.scaling is None else self.scaling.units
-        found = []
+        distances = []
         for rows in [slice(None)] if gate_values is not None else row_blocks(len(inputs), 1000):
             features = [as_gated(self._features(one, inputs[rows], gate_values)) for one in self.problems]
             if not all(np.array_equal(one.X, inputs[rows]) for one in features):
@@ -220,8 +220,8 @@ class MarginModel(Labelled):
             slopes = np.take_along_axis(slopes, best[..., None], axis=1) - slopes
             largest = np.abs(slopes).max(axis=2, keepdims=True)
             sizes = largest[..., 0] * np.linalg.norm(slopes / np.where(largest > 0, largest, 1.0), dual, axis=2)
-            found.append(np.divide(gaps, sizes, out=np.full_like(gaps, np.inf), where=sizes > 0).min(axis=1))
-        return np.concatenate(found)
+            distances.append(np.divide(gaps, sizes, out=np.full_like(gaps, np.inf), where=sizes > 0).min(axis=1))
+        return np.concatenate(distances)
 
     def _repr_html_(self) -> str:
         groups = getattr(self.problems[0].norm, "groups", None)

@@ -183,8 +183,8 @@ class GatedNetwork(nn.Module, ABC):
         outputs = self(X, contexts)
         shape = (len(X), self.outputs) if self.outputs > 1 else (len(X),)
         if not isinstance(outputs, Tensor) or outputs.shape != shape:
-            found = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-            raise InputError(f"the network must give outputs of shape {shape}, not {found}")
+            given = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
+            raise InputError(f"the network must give outputs of shape {shape}, not {given}")
         return outputs
 
     def require_one_layer(self, layers: int) -> None:
@@ -218,7 +218,7 @@ class GatedNetwork(nn.Module, ABC):
                     return None
                 w, A = (parameter.data.normal_(generator=random) for parameter in twin.parameters())
                 outputs = twin.outputs_of(inputs, contexts).view(len(X), q)
-                found = [outputs, *torch.autograd.grad((outputs * outputs.detach()).sum(), list(twin.parameters()))]
+                measured = [outputs, *torch.autograd.grad((outputs * outputs.detach()).sum(), list(twin.parameters()))]
         except RuntimeError:
             return None
         V = inputs @ w.T
@@ -226,7 +226,7 @@ class GatedNetwork(nn.Module, ABC):
         f = (opened * V) @ A.view(q, H).T
         expected = f, (opened * (f @ A.view(q, H))).T @ inputs, (f.T @ (opened * V)).view(A.shape)
         near = torch.finfo(f.dtype).eps ** 0.5
-        same = all((a - b).abs().max() <= near * b.abs().max() for a, b in zip(found, expected, strict=True))
+        same = all((a - b).abs().max() <= near * b.abs().max() for a, b in zip(measured, expected, strict=True))
         return OneLayer(hidden, readout.view(q, H)) if same else None
 
     def layer_shapes(self) -> list[tuple[int, int]]:

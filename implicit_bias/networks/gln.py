@@ -50,13 +50,13 @@ class FixedGatesNetwork(GatedNetwork):
 def blank_gates(config: dict[str, Any]) -> list[HyperplaneGates]:
     """Return the gates of all layers that `config()` describes; hyperplanes are zeros until the state is loaded."""
     d = config["inputs"]
-    found: list[HyperplaneGates] = []
+    layers: list[HyperplaneGates] = []
     for parameters in config["gates"]:
         gates = HyperplaneGates(**parameters)
         planes = gates.units * context_bits(gates.contexts)
         zeros = {"directions_": np.zeros((planes, d)), "cutoffs_": np.zeros(planes)}
-        found.append(gates.restore(n_features_in_=d, **zeros))
-    return found
+        layers.append(gates.restore(n_features_in_=d, **zeros))
+    return layers
 
 
 def _default_linear_(weight: Tensor, generator: torch.Generator) -> None:

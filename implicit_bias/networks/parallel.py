@@ -54,19 +54,19 @@ class ParallelNetwork(GatedNetwork):
         return [part for part in self.networks if isinstance(part, GatedNetwork)]
 
     def contexts(self, X: Array) -> Tensor | None:
-        found = [part.contexts(X) for part in self.parts]
-        known = [one for one in found if one is not None]
-        return torch.cat(known, dim=1) if len(known) == len(found) else None
+        parts = [part.contexts(X) for part in self.parts]
+        known = [one for one in parts if one is not None]
+        return torch.cat(known, dim=1) if len(known) == len(parts) else None
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         own: Any = [None] * self.outputs if contexts is None else contexts.split(self._widths, dim=1)
         return torch.stack([part(X, seen) for part, seen in zip(self.parts, own, strict=True)], dim=1)
 
     def gates(self) -> Gates:
-        found = [part.gates() for part in self.parts]
-        if not all(_alike(found[0], other) for other in found[1:]):
+        every = [part.gates() for part in self.parts]
+        if not all(_alike(every[0], other) for other in every[1:]):
             raise InputError("the networks have different gates, and none for all outputs; use the networks in `parts`")
-        return found[0]
+        return every[0]
 
     def effective_weights(self) -> Array:
         self.gates()

@@ -101,12 +101,12 @@ class PolyhedralForm:
 
     def value(self, W: Array) -> float:
         """Norm ‖W‖ of weights W (k, d)."""
-        sizes, found = self.factors[:, None] * np.abs(W), np.zeros(len(self.costs))
+        sizes, totals = self.factors[:, None] * np.abs(W), np.zeros(len(self.costs))
         if self.sums:
-            np.add.at(found, self.groups, sizes.sum(axis=1))
-            return float((found / self.costs).max())
-        np.maximum.at(found, self.groups, sizes.max(axis=1))
-        return float(self.costs @ found)
+            np.add.at(totals, self.groups, sizes.sum(axis=1))
+            return float((totals / self.costs).max())
+        np.maximum.at(totals, self.groups, sizes.max(axis=1))
+        return float(self.costs @ totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,14 +205,14 @@ class Norm(ABC):
 
     def number(self, name: str, M: Array) -> float:
         """Return `value` or `dual`, by `name`, of M (k, d); raise InputError unless it is a number ≥ 0 or infinity."""
-        found = getattr(self, name)(M)
+        given = getattr(self, name)(M)
         try:
-            number = as_reals(found)
+            number = as_reals(given)
         except CONVERSION_ERRORS:
             number = np.array(np.nan)
         if number.shape != () or not number >= 0:
             raise InputError(
-                f"{self!r}: its `{name}` gives {shown(found)}, and must be a number, not negative; correct `{name}`"
+                f"{self!r}: its `{name}` gives {shown(given)}, and must be a number, not negative; correct `{name}`"
             )
         return float(number)
 
@@ -298,14 +298,14 @@ class Norm(ABC):
         cache = cache_of(self)
         columns = 1 if self.rotation_invariant else shape[1]
         if (name, shape) not in cache:
-            found = np.full((shape[0], columns), inf)
-            if 2 * found.size * shape[0] * shape[1] <= MAX_ENTRIES_READ:
+            values = np.full((shape[0], columns), inf)
+            if 2 * values.size * shape[0] * shape[1] <= MAX_ENTRIES_READ:
                 unit = np.zeros(shape)
-                for place in np.ndindex(found.shape):
+                for place in np.ndindex(values.shape):
                     unit[place] = 1.0
-                    found[place] = max(self.number(name, unit), self.number(name, -unit))
+                    values[place] = max(self.number(name, unit), self.number(name, -unit))
                     unit[place] = 0.0
-            cache[name, shape] = found
+            cache[name, shape] = values
         return np.asarray(cache[name, shape])
 
     def refusal(self, features: Features) -> str | None:

@@ -125,12 +125,12 @@ def _check_forms(norm: Norm, shape: tuple[int, int]) -> None:
 def _samples(shape: tuple[int, int], seed: int) -> list[Array]:
     rng = np.random.default_rng(seed)
     full = rng.normal(size=shape)
-    found = [full, full * (rng.random(shape) < 0.3), np.abs(full), np.ones(shape), np.outer(full[:, 0], full[0])]
+    samples = [full, full * (rng.random(shape) < 0.3), np.abs(full), np.ones(shape), np.outer(full[:, 0], full[0])]
     row, column, entry = np.zeros((3, *shape))
     row[seed % shape[0]] = full[0]
     column[:, seed % shape[1]] = full[:, 0]
     entry[-1 - seed % shape[0], -1] = -1.0
-    return [*found, full - full.mean(), row, column, entry, np.eye(*shape)]
+    return [*samples, full - full.mean(), row, column, entry, np.eye(*shape)]
 
 
 def _dual_candidates(V: Array) -> Iterator[Array]:
@@ -151,8 +151,8 @@ def _gradient(norm: Norm, W: Array) -> Array:
     X.value = W
     # Some expressions have no gradient, and CVXPY raises various exceptions for them.
     with contextlib.suppress(Exception):
-        found = norm.expression(X).grad[X]
-        V = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
+        gradient = norm.expression(X).grad[X]
+        V = np.asarray(gradient.toarray() if sp.issparse(gradient) else gradient, dtype=np.float64)
         return np.nan_to_num(V.reshape(W.shape, order="F"))
     return np.zeros(W.shape)
 

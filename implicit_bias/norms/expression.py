@@ -92,10 +92,10 @@ class ExpressionNorm(Norm):
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Result of the function for W; raise InputError unless it is a scalar CVXPY expression."""
-        found = self.function(W)
-        if not isinstance(found, cp.Expression) or found.size != 1:
-            raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {found!r:.60}")
-        return found
+        built = self.function(W)
+        if not isinstance(built, cp.Expression) or built.size != 1:
+            raise InputError(f"the function of {self!r} must return one scalar CVXPY expression, not {built!r:.60}")
+        return built
 
     def __repr__(self) -> str:
         return f"ExpressionNorm({self.name})"

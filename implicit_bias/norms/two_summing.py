@@ -47,9 +47,9 @@ def balancing_squares(W: Array) -> Array:
     array([2., 2.])
     """
     W, by = without_exponent(W)
-    used, found = length(W, axis=1) > NEGLIGIBLE, np.zeros(len(W))
+    used, squares = length(W, axis=1) > NEGLIGIBLE, np.zeros(len(W))
     if not used.any():
-        return found
+        return squares
     W = W[used]
     C, Q = W @ W.T, np.eye(len(W))
     s = 1.1 * np.abs(C).sum(axis=1) + FLOOR * C.diagonal().max()
@@ -71,8 +71,8 @@ def balancing_squares(W: Array) -> Array:
         if max(steps) < SHORTEST_STEP or not gap > TOL * s.sum():
             break
         mu = CENTRING[int(min(steps) < 0.7)] * gap / len(C)
-    found[used] = np.ldexp(best, 2 * by)
-    return found
+    squares[used] = np.ldexp(best, 2 * by)
+    return squares
 
 
 def _room(A: Array, change: Array) -> float:
@@ -91,9 +91,9 @@ def balancing_shares(V: Array) -> Array:
     array([0.36, 0.64])
     """
     V = without_exponent(V)[0]
-    used, found = length(V, axis=1) > NEGLIGIBLE, np.zeros(len(V))
+    used, shares = length(V, axis=1) > NEGLIGIBLE, np.zeros(len(V))
     if not used.any():
-        return found
+        return shares
     # Only inner products of the rows matter.
     V = np.asarray(np.linalg.qr(V[used].T, mode="r")).T
     p = np.square(length(V, axis=1))
@@ -122,8 +122,8 @@ def balancing_shares(V: Array) -> Array:
             break
         p, z = p + step * dp, z + step * dz
         p /= p.sum()
-    found[used] = p
-    return found
+    shares[used] = p
+    return shares
 
 
 def value_bound(W: Array) -> float:

@@ -89,24 +89,24 @@ def save_model(model: Any, path: str | os.PathLike[str], *, samples: bool = Fals
     >>> certify(again.problems[0], again.solutions[0].weights, again.solutions[0].dual).gap < 1e-6
     True
     """
-    found = _model_of(model)
-    name = class_name(type(found), core_models)
-    if name is None or not issubclass(type(found), Labelled):
+    content = _model_of(model)
+    name = class_name(type(content), core_models)
+    if name is None or not issubclass(type(content), Labelled):
         text = "model must be a MarginModel, a fitted estimator of this package, or a pipeline of scalers and such an"
         raise InputError(f"{text} estimator (of a search, its best_estimator_), not {shown(model)}")
     samples = as_flag(samples, "samples")
-    if isinstance(found, MarginModel):
-        about, arrays = _margin_parts(found, samples)
+    if isinstance(content, MarginModel):
+        about, arrays = _margin_parts(content, samples)
     else:
         # Models of extensions have this method, and a class method `from_parts` that converts its results back.
-        about, arrays = found.parts()
+        about, arrays = content.parts()
         about["model"] = name
-    about |= {"constant": bool(found.constant), "dtype": None if found.dtype is None else found.dtype.str}
-    about["classes"] = None if found.classes is None else list(found.classes)
-    about["columns"] = None if found.columns is None else found.columns._asdict()
-    about["scaling"] = None if found.scaling is None else found.scaling.names
-    arrays |= {} if found.scaling is None else {"scaling": found.scaling.values}
-    arrays |= {} if found.ranges is None else {"ranges": found.ranges}
+    about |= {"constant": bool(content.constant), "dtype": None if content.dtype is None else content.dtype.str}
+    about["classes"] = None if content.classes is None else list(content.classes)
+    about["columns"] = None if content.columns is None else content.columns._asdict()
+    about["scaling"] = None if content.scaling is None else content.scaling.names
+    arrays |= {} if content.scaling is None else {"scaling": content.scaling.values}
+    arrays |= {} if content.ranges is None else {"ranges": content.ranges}
     return write_archive(path, KIND, about, arrays)
 
 

@@ -37,8 +37,8 @@ def named_class(name: str, package: ModuleType, base: type) -> Any:
 def class_names(package: ModuleType, base: type) -> list[str]:
     """Return the `class_name` of every concrete public subclass of `base` in a core package and all extensions."""
     homes = {"": package} | {f" of {extension}": _imported(extension) for extension in _extensions()}
-    found = {name + suffix: getattr(home, name) for suffix, home in homes.items() for name in home.__all__}
-    classes = {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, base)}
+    public = {name + suffix: getattr(home, name) for suffix, home in homes.items() for name in home.__all__}
+    classes = {name: kind for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, base)}
     return [name for name, kind in classes.items() if not isabstract(kind)]
 
 

@@ -140,21 +140,21 @@ def margin_bound(network: GatedNetwork, X: Any, y: Any, tol: float = 1e-3) -> Ma
     check_size(len(X) * paths * rows * contexts, "the gates of all paths")
     gates = np.einsum("nje,nhc->njhec", outer, first).reshape(len(X), -1)
     each = np.repeat(np.arange(paths), rows * contexts), np.tile(np.repeat(np.arange(rows), contexts), paths)
-    found = solve(MarginProblem(GatedFeatures(X, gates), signs, NuclearNorm(*each), name="the bound"), tol=tol)
-    if found.status is Status.INTERRUPTED:
+    solution = solve(MarginProblem(GatedFeatures(X, gates), signs, NuclearNorm(*each), name="the bound"), tol=tol)
+    if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    if found.status.inseparable:
+    if solution.status.inseparable:
         return None
-    weights = found.weights.reshape(paths, rows, contexts, -1)
-    return MarginBound(found.lower_bound, found.objective, found.dual, weights, network.degree)
+    weights = solution.weights.reshape(paths, rows, contexts, -1)
+    return MarginBound(solution.lower_bound, solution.objective, solution.dual, weights, network.degree)
 
 
 def _gates(network: GatedNetwork, X: Array) -> tuple[Array, Array]:
     """Return the gate values (n, J, E) of J combinations of upper units, E of their contexts; first layer (n, H, C)."""
-    found = network.layer_gates(X) if hasattr(network, "layer_gates") else None
-    if found is None:
+    layers = network.layer_gates(X) if hasattr(network, "layer_gates") else None
+    if layers is None:
         raise InputError(f"network must be a GLN or a ReLU network with one output, not {type(network).__name__}")
-    first, *others = found
+    first, *others = layers
     outer = np.ones((len(X), 1, 1))
     for values in others:
         outer = np.einsum("njc,nhk->njhck", outer, values)

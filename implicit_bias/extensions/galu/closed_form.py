@@ -233,10 +233,10 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
 
     if not several:
         factor = _factorised(scaled, shifts[0], tol)
-        found = solved(factor, ridges[0], start)
-        if factor.spectrum is None and found.gap / y_scale**2 > LOOSE * length(Y / y_scale) ** 2 / features.n:
-            found = solved(_GramSpectrum.of(*scaled.reduced()).factor(shifts[0], tol), ridges[0], start)
-        return found
+        solution = solved(factor, ridges[0], start)
+        if factor.spectrum is None and solution.gap / y_scale**2 > LOOSE * length(Y / y_scale) ** 2 / features.n:
+            solution = solved(_GramSpectrum.of(*scaled.reduced()).factor(shifts[0], tol), ridges[0], start)
+        return solution
     spectrum = _GramSpectrum.of(*scaled.reduced())
     solutions = []
     for each, shift in zip(ridges, shifts, strict=True):

@@ -111,11 +111,11 @@ class Evaluation:
         least = max(0.0, 1 - defect) ** 0.5 - error
         if not least > 0.5 or rank < full:
             return np.inf
-        found, more, error = precise_product(T.T, self.upper)
-        found = found + (more + low.T @ self.upper + T.T @ self.lower)
+        products, more, error = precise_product(T.T, self.upper)
+        products = products + (more + low.T @ self.upper + T.T @ self.lower)
         small = np.abs(low).T @ np.abs(self.upper) + np.abs(T).T @ np.abs(self.lower)
-        error = error + share(size + 8) * small + 4 * UNIT * np.abs(found) + length(T, axis=0)[:, None] * self.error
-        return ROUNDED * float(np.sum((length(np.abs(found) + error, axis=0) / least + self.off) ** 2))
+        error = error + share(size + 8) * small + 4 * UNIT * np.abs(products) + length(T, axis=0)[:, None] * self.error
+        return ROUNDED * float(np.sum((length(np.abs(products) + error, axis=0) / least + self.off) ** 2))
 
     def _orthonormal(self, T: Array, B: Array, high: Array) -> tuple[Array, Array, Array, Array]:
         """Return T' = high + low in the span of T and given directions, ΦT' and its error; B is ΦT.
@@ -124,8 +124,8 @@ class Evaluation:
         """
         low = np.zeros_like(high)
         for step in range(3):
-            found = [self._pair_product(*pair) for pair in zip(high.T, low.T, strict=True)]
-            C, error = np.stack(found, axis=2) if found else np.zeros((2, len(B), 0))
+            pairs = [self._pair_product(*pair) for pair in zip(high.T, low.T, strict=True)]
+            C, error = np.stack(pairs, axis=2) if pairs else np.zeros((2, len(B), 0))
             lengths = length(C, axis=0)
             clear = length(error, axis=0) < UNCLEAR * lengths
             high, low, C, error, lengths = high[:, clear], low[:, clear], C[:, clear], error[:, clear], lengths[clear]
@@ -145,9 +145,9 @@ class Evaluation:
         shape = self.features.k, self.features.d
         upper, lower, error = self.features.apply_bounded(high.reshape(shape), precise=True)
         more, _, off = self.features.apply_bounded(low.reshape(shape))
-        found = np.concatenate([upper + (lower + more), self.shift**0.5 * high])
+        product = np.concatenate([upper + (lower + more), self.shift**0.5 * high])
         error = error + off + 2 * UNIT * (np.abs(lower) + np.abs(more))
-        return found, np.append(error, np.zeros(len(high))) + 4 * UNIT * np.abs(found)
+        return product, np.append(error, np.zeros(len(high))) + 4 * UNIT * np.abs(product)
 
 
 def images(features: Features, V: Array, transposed: bool = False) -> Array:
@@ -206,9 +206,9 @@ def _rank(A: np.ndarray, prime: int) -> int:
         return min(A.shape)
     A, rank = A.copy() if len(A) >= A.shape[1] else A.T.copy(), 0
     for j in range(A.shape[1]):
-        found = np.flatnonzero(A[rank:, j])
-        if len(found):
-            A[[rank, rank + found[0]]] = A[[rank + found[0], rank]]
+        pivots = np.flatnonzero(A[rank:, j])
+        if len(pivots):
+            A[[rank, rank + pivots[0]]] = A[[rank + pivots[0], rank]]
             factors = A[rank + 1 :, j] * pow(int(A[rank, j]), -1, prime) % prime
             A[rank + 1 :, j:] = (A[rank + 1 :, j:] - factors[:, None] * A[rank, j:] % prime) % prime
             rank += 1

@@ -246,11 +246,11 @@ def search_gates(
         )
     first, losses, best = [], [], None
     for start in np.random.default_rng(as_seed(seed)).integers(2**63, size=restarts):
-        found = improve_filters(X, y, units=units, steps=steps, seed=int(start))
-        first.append(found.history[0])
-        losses.append(found.solution.loss)
-        best = found if best is None or found.solution.loss < best.solution.loss else best
-        if found.interrupted:
+        search = improve_filters(X, y, units=units, steps=steps, seed=int(start))
+        first.append(search.history[0])
+        losses.append(search.solution.loss)
+        best = search if best is None or search.solution.loss < best.solution.loss else best
+        if search.interrupted:
             break
     assert best is not None
     return GateSearch(np.array(first), np.array(losses), best)

@@ -66,10 +66,10 @@ class _GatedLayer(nn.Module, ABC):
         values = self._linear(input, self.filters, self.offsets)
         if self.gate is None:
             return gate_values(values, self.sharpness)
-        found = self.gate(values)
-        if not isinstance(found, Tensor) or found.shape != values.shape:
+        results = self.gate(values)
+        if not isinstance(results, Tensor) or results.shape != values.shape:
             raise InputError(f"gate must return a tensor of the shape of its argument, {tuple(values.shape)}")
-        return found
+        return results
 
     def forward(self, input: Tensor, gates: Tensor | None = None) -> Tensor:
         """Return g ∘ (A x + b), or g ∘ (A ∗ x + b), for the gate values g = `gates`, by default `gates(input)`."""

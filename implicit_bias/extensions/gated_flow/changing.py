@@ -110,13 +110,13 @@ def changing_flow(
         first = _check_kind(gates(float(at[0])))
         start = as_start(w0, (first.k, first.d))
         weights, pieces, error = _solve_callable(gates, first, start, at, tau, tolerance, progress)
-        found = [_check_alike(gates(float(t)), first) for t in at]
+        all_moments = [_check_alike(gates(float(t)), first) for t in at]
     else:
         starts, known = _pieces(gates)
         start = as_start(w0, (known[0].k, known[0].d))
         weights, pieces, error = _solve_pieces(starts, known, start, at, tau)[0], len(known), 0.0
-        found = [known[int(np.searchsorted(starts, t, side="right")) - 1] for t in at]
-    losses = np.array([moments.loss(w) for moments, w in zip(found, weights, strict=True)])
+        all_moments = [known[int(np.searchsorted(starts, t, side="right")) - 1] for t in at]
+    losses = np.array([moments.loss(w) for moments, w in zip(all_moments, weights, strict=True)])
     return ChangingFlow(at, weights, losses, pieces, error)
 
 
@@ -151,7 +151,7 @@ def _solve_pieces(
 ) -> tuple[Array, float]:
     """Return the weights (T, k, d) at the times `at`, by closed forms, and if `compare` the largest jump of gates."""
     check_size(len(at) * w.size, "the weights at all times")
-    found, jump = np.empty((len(at), *w.shape)), 0.0
+    path, jump = np.empty((len(at), *w.shape)), 0.0
     for piece, moments in enumerate(known):
         last = piece + 1 == len(known) or starts[piece + 1] > at[-1]
         end = np.inf if last else starts[piece + 1]
@@ -163,11 +163,11 @@ def _solve_pieces(
             if compare and piece:
                 other = known[piece - 1].moved(w, scaled_times(stops[-1:], moments.k, tau))[0]
                 jump = max(jump, float(np.abs(reached[-1] - other).max()))
-            found[inside] = reached[: len(until)]
+            path[inside] = reached[: len(until)]
             w = reached[-1]
         if last:
             break
-    return found, jump
+    return path, jump
 
 
 def _solve_callable(
@@ -181,10 +181,10 @@ def _solve_callable(
         starts = np.concatenate(cuts) if cuts else np.zeros(1)
         middles = (starts + np.append(starts[1:], edges[-1])) / 2
         known = [_check_alike(gates(float(t)), first) for t in middles]
-        found, jump = _solve_pieces(starts, known, w0, at, tau, compare=True)
+        path, jump = _solve_pieces(starts, known, w0, at, tau, compare=True)
         if before is not None:
-            better = found + (found - before) / 3
-            error = float(np.abs(better - found).max())
+            better = path + (path - before) / 3
+            error = float(np.abs(better - path).max())
             accepted = tolerance * np.abs(better).max()
             if jump > SMOOTH_RATIO * jump_before:
                 error = max(error, jump)
@@ -194,7 +194,7 @@ def _solve_callable(
             if error <= accepted and last <= 8 * accepted:
                 return better, len(starts), error
             last = error
-        before, jump_before, count = found, jump, 2 * count
+        before, jump_before, count = path, jump, 2 * count
     raise InputError(
         f"the gates need more than {MAX_PIECES} pieces between two times; give them in pieces if they jump"
     )

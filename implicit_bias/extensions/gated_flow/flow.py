@@ -66,8 +66,8 @@ class GradientFlow:
         single = times is not None and dimensions(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
         check_size(len(at) * self.w0.size, "the weights at all times")
-        found = self.moments.moved(self.w0, scaled_times(at, self.moments.k, self.tau))
-        return np.asarray(found[0]) if single else np.asarray(found)
+        path = self.moments.moved(self.w0, scaled_times(at, self.moments.k, self.tau))
+        return np.asarray(path[0]) if single else np.asarray(path)
 
 
 def gradient_flow(

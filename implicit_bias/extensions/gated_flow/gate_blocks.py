@@ -108,9 +108,9 @@ def split_classes(inverse: np.ndarray, G: Array) -> tuple[np.ndarray, np.ndarray
     # Adding 0.0 turns −0.0 into 0.0, whose bytes differ.
     columns = np.ascontiguousarray(G.T) + 0.0
     pairs = zip(inverse, columns, strict=True)
-    found = [numbers.setdefault((int(old), column.tobytes()), len(numbers)) for old, column in pairs]
-    first = np.unique(found, return_index=True)[1]
-    return np.array(found), inverse[first], np.ascontiguousarray(columns[first].T)
+    classes = [numbers.setdefault((int(old), column.tobytes()), len(numbers)) for old, column in pairs]
+    first = np.unique(classes, return_index=True)[1]
+    return np.array(classes), inverse[first], np.ascontiguousarray(columns[first].T)
 
 
 class Spectrum(NamedTuple):
@@ -138,8 +138,8 @@ def decompose(block: Block, multiplicity: np.ndarray, d: int) -> Spectrum:
     kept = values > ROUNDING * largest
     outside = float(np.linalg.norm(np.where(kept, 0.0, rhs)))
     unresolved = int(np.sum(~kept & (values > 4 * len(values) * np.finfo(float).eps * largest)))
-    found = np.where(kept, values, 0.0), vectors, np.where(kept, rhs, 0.0)
-    return Spectrum(*found, float(values[0]), outside, unresolved)
+    modes = np.where(kept, values, 0.0), vectors, np.where(kept, rhs, 0.0)
+    return Spectrum(*modes, float(values[0]), outside, unresolved)
 
 
 def solve_diagonal(rhs: Array, values: Array) -> Array:

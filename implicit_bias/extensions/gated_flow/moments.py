@@ -155,9 +155,9 @@ class Moments:
         count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
         groups = [np.flatnonzero(labels == label) for label in range(count)]
         blocks = (Block(g, cells[g][:, :, g].reshape(d * len(g), -1), b[first][g]) for g in groups)
-        found = cls(inverse, tuple(blocks), power, d)
-        _check_consistent(found)
-        return found
+        moments = cls(inverse, tuple(blocks), power, d)
+        _check_consistent(moments)
+        return moments
 
     @property
     def k(self) -> int:

@@ -261,7 +261,7 @@ def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
     # The integrator rejects repeated times.
     stops, which = np.unique(times / tau, return_inverse=True)
     method = "LSODA" if start.size <= MAX_LSODA_SIZE else "DOP853"
-    found = solve_ivp(slope, (0.0, stops[-1]), start, method, t_eval=stops, **TOLERANCES)
-    if not found.success:
-        raise InputError(f"the flow could not be integrated ({found.message}); rescale targets or inputs")
-    return np.asarray(found.y.T[which])
+    integral = solve_ivp(slope, (0.0, stops[-1]), start, method, t_eval=stops, **TOLERANCES)
+    if not integral.success:
+        raise InputError(f"the flow could not be integrated ({integral.message}); rescale targets or inputs")
+    return np.asarray(integral.y.T[which])

@@ -95,11 +95,11 @@ class Points:
                 skipped = 0 if others is not None else rows.start
                 columns = slice(left + skipped, len(second))
                 rows_of = slice(chunk.start + rows.start, chunk.start + rows.stop)
-                found = self.gaussian_pairs(second, rows_of, columns, cosines[rows, skipped:])
+                pairs = self.gaussian_pairs(second, rows_of, columns, cosines[rows, skipped:])
                 if others is None:
                     own = np.arange(rows.stop - rows.start)
-                    found.cosine[own, own], found.angle[own, own] = 1 + 0 * found.r[:, 0], 0 * found.r[:, 0]
-                yield rows_of, columns, found
+                    pairs.cosine[own, own], pairs.angle[own, own] = 1 + 0 * pairs.r[:, 0], 0 * pairs.r[:, 0]
+                yield rows_of, columns, pairs
                 if progress is not None:
                     done, n = rows_of.stop, len(self)
                     twice = (done * (done - 1) // 2, n * (n - 1) // 2) if others is None else (0, 0)

@@ -118,10 +118,10 @@ def smallest_eigenvalue(gram: Gram | ArrayLike, digits: int | None = None) -> Sm
     if context_of(values) is not None and len(values) > MAX_MULTIPRECISION:
         raise InputError(f"{len(values)} points would take hours in multiprecision; use at most {MAX_MULTIPRECISION}")
     lower, value, upper = _bounds(values)
-    found = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
+    smallest = SmallestEigenvalue(value, max(value - lower, upper - value) + gram.error)
     if digits is not None:
-        _check_digits(found, as_digits(digits), gram)
-    return found
+        _check_digits(smallest, as_digits(digits), gram)
+    return smallest
 
 
 def _as_symmetric(values: ArrayLike) -> Array:
@@ -147,8 +147,8 @@ def _bounds(values: Numbers) -> tuple[Number, Number, Number]:
     """Return a lower bound, an approximation and an upper bound of λ_min of a matrix (n, n), taken as exact."""
     n, unit = len(values), unit_of(values)
     if context_of(values) is None:
-        found, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
-        guess, vector = float(found[0]), vectors[:, 0]
+        eigenvalues, vectors = scipy.linalg.eigh(values, subset_by_index=[0, 0], check_finite=False)
+        guess, vector = float(eigenvalues[0]), vectors[:, 0]
     else:
         guess, vector = _multiprecision_eigenpair(values)
     # The second term bounds the rounding of the quotient, at most one unit for every product and sum.
@@ -272,11 +272,11 @@ def circle_eigenvalue(n: int, activation: str | Activation = "relu", digits: int
         return SmallestEigenvalue(zero, zero)
     working, last = max(FIRST_DIGITS, digits + 10), digits + (ZERO_DIGITS if chosen.is_exact else ZERO_DIGITS_OF_SERIES)
     while True:
-        found = _smallest_of_circle(count, chosen, working)
-        if found.error * 2 * 10**digits <= abs(found.value):
-            return found
+        smallest = _smallest_of_circle(count, chosen, working)
+        if smallest.error * 2 * 10**digits <= abs(smallest.value):
+            return smallest
         if working >= last:
-            return SmallestEigenvalue(0 * found.value, abs(found.value) + found.error)
+            return SmallestEigenvalue(0 * smallest.value, abs(smallest.value) + smallest.error)
         working = min(2 * working, last)
 
 

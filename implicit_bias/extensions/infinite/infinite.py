@@ -170,8 +170,8 @@ class InfiniteNetwork:
             return self._through(pairs, first_errors(first), depths, same)
 
         certified, terms = activation_of(self.activation).is_certified, max(layer.terms for layer in depths.layers)
-        found = assemble_matrices(first, second, 2, entries, progress)
-        return NetworkKernels(*(Gram(values, bound, certified, terms) for values, bound in found))
+        matrices = assemble_matrices(first, second, 2, entries, progress)
+        return NetworkKernels(*(Gram(values, bound, certified, terms) for values, bound in matrices))
 
     def _points(self, X: ArrayLike, name: str) -> Points:
         """Return points √(σ_w²/d) x with σ_b as an additional entry, whose inner products are K¹."""
@@ -439,11 +439,11 @@ def predict(
     rotated, shared = across.values @ vectors, cross.nngp.values @ vectors
     prior = vectors.T @ own.nngp.values @ vectors + noise * np.eye(n)
     covariances = np.empty((len(times), m, m))
-    for found, share in zip(covariances, shares, strict=True):
+    for matrix, share in zip(covariances, shares, strict=True):
         # K_zz + S + Sᵀ with S = A (½(K + σ²I) Aᵀ − K_xz).
         A = rotated * share
         S = A @ (prior @ A.T / 2 - shared.T)
-        found[:] = new + S + S.T
+        matrix[:] = new + S + S.T
     return Prediction(mean[0] if single else mean, covariances[0] if single else covariances)
 
 

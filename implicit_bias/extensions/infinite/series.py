@@ -70,12 +70,12 @@ class _HermiteSeries:
         E[σ(rz)] E[σ(sz')] + rs ∫_0^ρ E[σ'(rz)σ'(sz')] dρ, which bounds its error.
         """
         k = np.arange(1, self.coefficients.shape[1] + 1)
-        found = np.column_stack([means, self.coefficients * self.norms[:, None] / np.sqrt(k)])
-        squares = (found**2).sum(axis=1)
+        coefficients = np.column_stack([means, self.coefficients * self.norms[:, None] / np.sqrt(k)])
+        squares = (coefficients**2).sum(axis=1)
         shares = self.norms**2 * self.mean_squares / squares
-        rounding = _evaluation_error(found, squares, 0, self.norms)
+        rounding = _evaluation_error(coefficients, squares, 0, self.norms)
         error = shares.max() * self.error + 2 * means_error / math.sqrt(squares.min()) + rounding
-        return _HermiteSeries(self.norms, found, squares, float(error))
+        return _HermiteSeries(self.norms, coefficients, squares, float(error))
 
     def _rows(self, norms: Numbers) -> Numbers:
         """Return a_0 … a_K at lengths of any shape that `self.norms` contains, shape (K + 1, …)."""
@@ -98,8 +98,8 @@ def hermite_series(
     norms = np.unique(norms)
     terms = 128
     while True:
-        found, squares, noise = _integrate(activation, norms, terms, tolerance)
-        left = 1 - np.cumsum(found**2, axis=1) / squares[:, None]
+        coefficients, squares, noise = _integrate(activation, norms, terms, tolerance)
+        left = 1 - np.cumsum(coefficients**2, axis=1) / squares[:, None]
         # Errors of rounding and quadrature can hide a part of the tail, and are added to it.
         floor = 4 * math.sqrt(terms + 1) * noise
         left = np.abs(left).max(axis=0) + floor
@@ -113,9 +113,9 @@ def hermite_series(
         enough = np.flatnonzero(bound <= max(tolerance / 1000, 2 * floor))
         if len(enough) or (terms >= MAX_TERMS and bound[-1] <= tolerance):
             last = int(enough[0]) + 1 if len(enough) else terms + 1
-            rounding = _evaluation_error(found[:, :last], squares, inputs, norms)
+            rounding = _evaluation_error(coefficients[:, :last], squares, inputs, norms)
             error = bound[last - 1] + _noise_of(noise, last) + rounding
-            return _HermiteSeries(norms, _as_stored(found[:, :last]), _as_stored(squares), error)
+            return _HermiteSeries(norms, _as_stored(coefficients[:, :last]), _as_stored(squares), error)
         if terms >= MAX_TERMS:
             # For layers, the cosine is 1, whatever the points are.
             remedy = "remove nearly parallel ones, " if cosine < 1 else ""
@@ -154,24 +154,24 @@ def _integrate(
     """
     if activation.strip is not None:
         rule = _strip_rule(activation.strip, norms, terms, tolerance)
-        found, squares, rounding = _coefficients(activation, norms, rule, terms)
+        coefficients, squares, rounding = _coefficients(activation, norms, rule, terms)
         # The error of a certified rule is absolute.
-        return found, squares, rounding + rule.error / min(sqrt(np.asarray(min(squares))), min(squares))
+        return coefficients, squares, rounding + rule.error / min(sqrt(np.asarray(min(squares))), min(squares))
     if context_of(norms) is not None:
         raise InputError(f"{activation.name} is known in doubles only; leave out digits")
     previous: tuple[Numbers, Numbers] | None = None
     for level in range(PANEL_LEVELS):
         rule = panel_rule(float(norms[-1]), terms, level)
         with np.errstate(over="ignore", invalid="ignore"):
-            found, squares, rounding = _coefficients(activation, norms, rule, terms)
+            coefficients, squares, rounding = _coefficients(activation, norms, rule, terms)
         _check_integrable(activation, norms, squares)
         if previous is not None:
             # The change by the last halving estimates the remaining error; it is not a bound.
-            change = float(np.max(np.abs(found - previous[0]) / np.sqrt(squares)[:, None]))
+            change = float(np.max(np.abs(coefficients - previous[0]) / np.sqrt(squares)[:, None]))
             change = max(change, float(np.max(np.abs(squares - previous[1]) / squares)))
             if _noise_of(change + float(rounding), terms) <= tolerance:
-                return found, squares, change + float(rounding)
-        previous = found, squares
+                return coefficients, squares, change + float(rounding)
+        previous = coefficients, squares
     raise InputError(
         f"the quadrature of {activation.name} converges to {change:.1e} only: its derivative is not square-integrable, "
         "has jumps or kinks away from 0, or is computed in less than float64; use a spline for kinks, or raise the "
@@ -277,15 +277,15 @@ def _coefficients(activation: Activation, norms: Numbers, rule: _Rule, terms: in
         right, left = right * weights, left * weights
         even = even + (right + left) @ basis[:, 0::2]
         odd = odd + (right - left) @ basis[:, 1::2]
-    found = np.empty((len(norms), terms + 1), dtype=np.asarray(even).dtype)
-    found[:, 0::2], found[:, 1::2] = even, odd
+    coefficients = np.empty((len(norms), terms + 1), dtype=np.asarray(even).dtype)
+    coefficients[:, 0::2], coefficients[:, 1::2] = even, odd
     # Largest number of additions of a term: within its chunk, and of all chunks.
     additions = CHUNK + len(rule.nodes) / CHUNK
     context, doubles = context_of(norms), np.finfo(np.float64).eps
     fine = np.finfo(np.longdouble).eps if context is None else context.eps
     # A custom derivative is rounded to doubles, whatever the precision of its argument.
     own = 8 * doubles if coarse or activation.strip is None else 0
-    return found, squares, own + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
+    return coefficients, squares, own + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
 
 
 def _hermite_functions(nodes: Numbers, terms: int) -> Numbers:
@@ -306,16 +306,16 @@ def means(activation: Activation, norms: Array) -> tuple[Array, float]:
     """
     strip, eps = activation.strip, float(np.finfo(float).eps)
     rules = [_strip_rule(strip, norms, 1, TARGET)] if strip else [panel_rule(float(norms[-1]), 64, i) for i in (0, 1)]
-    found, sizes = np.empty((len(rules), len(norms))), np.empty(len(norms))
+    values, sizes = np.empty((len(rules), len(norms))), np.empty(len(norms))
     for i, rule in enumerate(rules):
         nodes, weights = rule.nodes.astype(np.float64), rule.weights.astype(np.float64)
         for rows in row_blocks(len(norms), max(1, CHUNK_VALUES // len(nodes))):
             at = np.multiply.outer(norms[rows], nodes)
             right, left = np.asarray(activation.function(at)), np.asarray(activation.function(-at))
             # Adding opposite nodes first makes the mean of an odd σ exactly 0.
-            found[i, rows], sizes[rows] = (right + left) @ weights, (np.abs(right) + np.abs(left)) @ weights
-    error = float(np.abs(found[-1] - found[0]).max()) + 64 * eps * float(sizes.max())
+            values[i, rows], sizes[rows] = (right + left) @ weights, (np.abs(right) + np.abs(left)) @ weights
+    error = float(np.abs(values[-1] - values[0]).max()) + 64 * eps * float(sizes.max())
     if strip:
         bound = abs(float(activation.function(0.0))) + strip.bound * (norms[-1] + strip.width)
         error += float(rules[0].error) * bound
-    return found[-1], error
+    return values[-1], error

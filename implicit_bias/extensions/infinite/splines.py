@@ -91,23 +91,23 @@ def _pair_moments(p: _NormalPairs, one: _Truncated, other: _Truncated) -> dict[t
     E[(u − μ) g] = r² E[∂g/∂u] + c E[∂g/∂u'] reduces m by one. The derivative of 1(u > t) contributes the density of u
     at t times a moment of u' given u = t; this contribution vanishes unless the power of u − o is 0.
     """
-    found = {(0, 0): _exponential_mean(p, one, other)}
+    moments = {(0, 0): _exponential_mean(p, one, other)}
     M, K = len(one.factors), len(other.factors)
     if M == K == 1:
-        return found
+        return moments
     c, r2, s2 = p.r * p.s * p.rho, p.r**2, p.s**2
     centre = one.centre + one.decay * r2 + other.decay * c
     other_centre = other.centre + other.decay * s2 + one.decay * c
     at_one, at_other = _conditional(p, one, other, K), _conditional(p.swapped(), other, one, M)
     for k in range(1, K):
-        value = -other_centre * found[0, k - 1] + c * at_one[k - 1]
-        value = value + s2 * ((k - 1) * found[0, k - 2] if k > 1 else at_other[0])
-        found[0, k] = value
+        value = -other_centre * moments[0, k - 1] + c * at_one[k - 1]
+        value = value + s2 * ((k - 1) * moments[0, k - 2] if k > 1 else at_other[0])
+        moments[0, k] = value
     for m, k in itertools.product(range(1, M), range(K)):
-        value = -centre * found[m - 1, k]
-        value = value + r2 * ((m - 1) * found[m - 2, k] if m > 1 else at_one[k])
-        found[m, k] = value + c * (k * found[m - 1, k - 1] if k > 0 else at_other[m - 1])
-    return found
+        value = -centre * moments[m - 1, k]
+        value = value + r2 * ((m - 1) * moments[m - 2, k] if m > 1 else at_one[k])
+        moments[m, k] = value + c * (k * moments[m - 1, k - 1] if k > 0 else at_other[m - 1])
+    return moments
 
 
 def _scaled_cdf(x: Array, top: Array, edge: Array) -> Array:
@@ -136,11 +136,11 @@ def _conditional(p: _NormalPairs, one: _Truncated, other: _Truncated, powers: in
             above = _scaled_cdf(beyond - other.decay * spread, top, foot)
         edge = np.exp(foot) / (math.sqrt(2 * math.pi) * spread)
     middle = middle - other.decay * spread**2
-    found = [above]
+    moments = [above]
     for k in range(1, powers):
-        more = (k - 1) * found[k - 2] if k > 1 else edge
-        found.append((middle - other.centre) * found[k - 1] + spread * spread * more)
-    return [value / (math.sqrt(2 * math.pi) * p.r) for value in found]
+        more = (k - 1) * moments[k - 2] if k > 1 else edge
+        moments.append((middle - other.centre) * moments[k - 1] + spread * spread * more)
+    return [value / (math.sqrt(2 * math.pi) * p.r) for value in moments]
 
 
 def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Array:
@@ -240,8 +240,8 @@ class _Pieces:
     @property
     def slope(self) -> _Pieces:
         """Derivative between the breakpoints."""
-        found = (own._replace(height=own.rate * own.height) for own in self.exponentials)
-        return _Pieces(self.t, self.c[:, 1:] * np.arange(1.0, self.c.shape[1]), tuple(found))
+        slopes = (own._replace(height=own.rate * own.height) for own in self.exponentials)
+        return _Pieces(self.t, self.c[:, 1:] * np.arange(1.0, self.c.shape[1]), tuple(slopes))
 
     @property
     def jumps(self) -> float:
@@ -261,20 +261,20 @@ class _Pieces:
 
         An exponential on a piece is the difference of two on half-lines that start at the ends of the piece.
         """
-        found = [_Truncated(-math.inf, 0.0, tuple(self.c[0].tolist()))]
+        parts = [_Truncated(-math.inf, 0.0, tuple(self.c[0].tolist()))]
         for start, before, after in zip(self.t.tolist(), self.c, self.c[1:], strict=False):
             change = np.polynomial.Polynomial(after - before)(np.polynomial.Polynomial([start, 1.0]))
             factors = np.zeros(self.c.shape[1])
             factors[: len(change.coef)] = change.coef
-            found.append(_Truncated(start, start, tuple(factors.tolist())))
+            parts.append(_Truncated(start, start, tuple(factors.tolist())))
         for own in self.exponentials:
             side = -1 if own.rate > 0 else 1
             ends = own.end, _interval(self.t, own.piece)[own.rate < 0]
             heights = own.height, own.height * math.exp(own.rate * (ends[1] - ends[0]))
             for sign, end, height in zip((1, -1), ends, heights, strict=True):
                 if height:
-                    found.append(_Truncated(side * end, side * end, (sign * height,), abs(own.rate), side))
-        return [part for part in found if any(part.factors)]
+                    parts.append(_Truncated(side * end, side * end, (sign * height,), abs(own.rate), side))
+        return [part for part in parts if any(part.factors)]
 
 
 def spline(
@@ -358,7 +358,7 @@ def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
         return ()
     if not isinstance(given, list | tuple) or len(given) != len(t) + 1:
         raise InputError(f"exponentials must be a list of {len(t) + 1} lists of (a, κ), one for each piece")
-    found = []
+    terms = []
     for piece, pairs in enumerate(given):
         if not isinstance(pairs, list | tuple):
             raise InputError(f"the exponentials of a piece must be a list of pairs (a, κ), not {shown(pairs)}")
@@ -370,8 +370,8 @@ def _as_exponentials(t: Array, given: Any) -> tuple[_Exponential, ...]:
             # The logarithm, because both factors can overflow.
             size = math.log(abs(a)) + rate * end
             check_range(np.exp(np.clip([size], -700, 700)), "exponentials at the ends of their pieces", *SIZE_RANGE)
-            found.append(_Exponential(piece, rate, end, math.copysign(math.exp(size), a)))
-    return tuple(found)
+            terms.append(_Exponential(piece, rate, end, math.copysign(math.exp(size), a)))
+    return tuple(terms)
 
 
 def _checked_pair(pair: Any) -> tuple[float, float]:
@@ -411,10 +411,10 @@ def _rounding(parts: list[_Truncated], lengths: Array) -> float:
 def _squares(parts: list[_Truncated], lengths: Array) -> Array:
     """Return E[f(rz)²] for lengths r (p,); raise InputError if it is 0."""
     zeros = 0.0 * lengths
-    found = _mean(GaussianPairs(lengths, lengths, zeros + 1, zeros), parts)
-    if not (found > 0).all():
+    squares = _mean(GaussianPairs(lengths, lengths, zeros + 1, zeros), parts)
+    if not (squares > 0).all():
         raise InputError("the spline does not change where these points are; scale the points up")
-    return found
+    return squares
 
 
 def _angle_lipschitz(slope: _Pieces, sloping: list[_Truncated], r: float) -> float:

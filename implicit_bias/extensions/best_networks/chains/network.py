@@ -175,8 +175,8 @@ class ChainNetwork(FixedGatesNetwork):
 
     def gates(self) -> Gates:
         """Return a copy of the gates that all layers share."""
-        found: Gates = copy.deepcopy(self._gates[0])
-        return found
+        copied: Gates = copy.deepcopy(self._gates[0])
+        return copied
 
     def effective_weights(self) -> Array:
         """Return ζ (k, d) with ζ_j = b_h a_j w_j."""

@@ -320,11 +320,11 @@ class _ChainSearch:
         """Return the result of the search with its `table`; `end` is the limit that ended it, or ''."""
         from implicit_bias.extensions.best_networks.chains.network import ChainNetwork
 
-        found = self.upper < np.inf
+        separates = self.upper < np.inf
         if self.gap <= self.tol:
             end = "certified"
         elif not end:
-            end = "max_nodes" if found else "not separated"
+            end = "max_nodes" if separates else "not separated"
         G, L = self.cost.gated, self.cost.layers
-        network = ChainNetwork.from_weights(gates, self.weights, L, gated=G) if found else None
+        network = ChainNetwork.from_weights(gates, self.weights, L, gated=G) if separates else None
         return BestChains(network, self.weights, self.upper, self.lower, self.gap, self.convex, end, table)

@@ -85,8 +85,8 @@ def basic_solution(
     slack = np.eye(len(X)) if np.inf > C else np.zeros((len(X), 0))
     costs = np.append(np.ones(len(W)), np.full(slack.shape[1], C))
     A, limit = -np.hstack([outputs, slack]), {"time_limit": deadline.left()}
-    found = linprog(costs, A_ub=A, b_ub=-np.ones(len(X)), method="highs-ds", options=limit)
-    lengths = found.x[: len(W)] if found.status == 0 else np.zeros(len(W))
+    basic = linprog(costs, A_ub=A, b_ub=-np.ones(len(X)), method="highs-ds", options=limit)
+    lengths = basic.x[: len(W)] if basic.status == 0 else np.zeros(len(W))
     used = lengths > NONBASIC * lengths.max()
     if not used.any():
         return W, signs

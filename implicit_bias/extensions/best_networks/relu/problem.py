@@ -104,11 +104,11 @@ def svm_relu(X: Any, y: Any, patterns: Any = None, C: float = np.inf) -> ReLUMar
     """
     X = as_floats(X, "X", 2)
     y = as_signs(y, len(X))
-    found = activation_patterns(X) if patterns is None else patterns
-    rows = as_floats(found.patterns if isinstance(found, Arrangement) else found, "patterns", 2)
+    given = activation_patterns(X) if patterns is None else patterns
+    rows = as_floats(given.patterns if isinstance(given, Arrangement) else given, "patterns", 2)
     if rows.shape[1] != len(X) or not np.isin(rows, (0.0, 1.0)).all():
         raise InputError(f"patterns must be 0 or 1 and of shape (P, {len(X)}), such as those of activation_patterns")
-    walls = found.walls if isinstance(found, Arrangement) else None
+    walls = given.walls if isinstance(given, Arrangement) else None
     return cone_problem(X, y, np.vstack([rows, rows]), np.repeat([1.0, -1.0], len(rows)), walls, C)
 
 

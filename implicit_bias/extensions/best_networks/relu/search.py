@@ -273,13 +273,13 @@ class _PatternSearch:
             return None
         self.last_dual, self.bounded, added = dual, False, 0
         for with_bound in (True,) if self.enumerates else (False, True):
-            found = self._update_lower(dual, with_bound, self.deadline if with_bound else self.rounds)
+            extremes = self._update_lower(dual, with_bound, self.deadline if with_bound else self.rounds)
             if self.gap <= self.tol:
                 return "certified"
-            values = np.abs(found.values)
+            values = np.abs(extremes.values)
             violated = np.flatnonzero(values > 1 + self.tol * RELATIVE_TOLERANCE)
             violated = violated[np.argsort(-values[violated])]
-            added = self._add_patterns(found.units[violated], np.sign(found.values[violated]))
+            added = self._add_patterns(extremes.units[violated], np.sign(extremes.values[violated]))
             if added or self.rounds.passed():
                 break
         if self.rounds.passed():
@@ -352,13 +352,13 @@ class _PatternSearch:
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}
-        found = bound_dual_norm(self.inputs.T, self.y, dual, **limits, seed=self.seed, deadline=deadline)
-        self.largest_value = float(np.abs(found.values).max(initial=0.0))
-        size = max(self.inputs.bound(found.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
+        dual_bound = bound_dual_norm(self.inputs.T, self.y, dual, **limits, seed=self.seed, deadline=deadline)
+        self.largest_value = float(np.abs(dual_bound.values).max(initial=0.0))
+        size = max(self.inputs.bound(dual_bound.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0
         if lower > self.lower:
-            self.lower, self.dual, self.complete = lower, dual / size, found.complete
-        return found
+            self.lower, self.dual, self.complete = lower, dual / size, dual_bound.complete
+        return dual_bound
 
     def _update_upper(self, W: Array, signs: Array, allowed_gap: float = 0.0) -> None:
         """Keep the network of units W (k, d), rescaled to its least objective, if it is best or its gap is allowed."""

@@ -71,10 +71,10 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     (36, True)
     """
     C, delta = unit_samples(centres, normalise=True, name="centres"), as_probability(delta)
-    found = smallest_eigenvalue(open_together(C, C))
-    if not found.is_positive:
+    smallest = smallest_eigenvalue(open_together(C, C))
+    if not smallest.is_positive:
         raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; merge those clusters")
-    (n, d), eigenvalue = C.shape, float(found.lower_bound)
+    (n, d), eigenvalue = C.shape, float(smallest.lower_bound)
     width = max(1, math.ceil(8 * n / eigenvalue * math.log(n / delta)))
     return ClusterWidth(width, delta / (n * width * math.sqrt(d)), eigenvalue, n, d, delta)
 

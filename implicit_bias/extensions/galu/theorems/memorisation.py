@@ -73,12 +73,12 @@ def check_lengths(X: Array) -> None:
 def positive_kernel(X: ArrayLike) -> tuple[Array, SmallestEigenvalue]:
     """Return κ(X) (m, m) of samples (m, d), and λ(X); raise InputError if λ(X) is 0 up to rounding."""
     kernel = gram_matrix(X, "relu")
-    found = smallest_eigenvalue(kernel)
-    if not found.is_positive:
+    smallest = smallest_eigenvalue(kernel)
+    if not smallest.is_positive:
         raise InputError(
             "λ(X) is 0 up to rounding: samples share a direction, or too many have an antipodal sample; remove those"
         )
-    return kernel.values, found
+    return kernel.values, smallest
 
 
 @dataclass(frozen=True)
