@@ -61,7 +61,7 @@ MAX_SHORTFALL = 0.01
 
 
 @dataclass(frozen=True)
-class Point:
+class NearPoint:
     """A point x (N,), the distances D (N,) of its entries from a solution, and this solution, if it is known."""
 
     x: Array
@@ -91,7 +91,7 @@ class Equations:
             x = x - X @ (A @ x - h)[kept]
         return x
 
-    def solved(self, x: Array) -> Point | None:
+    def solved(self, x: Array) -> NearPoint | None:
         """Return a point near x (N,) and the distances of its entries from a solution; None if none is proved."""
         if self.exact is not None:
             exact = np.array([Fraction(v) for v in x.tolist()], dtype=object)
@@ -99,7 +99,7 @@ class Equations:
                 exact[j] = _value(row, exact)
             x = exact.astype(np.float64)
             lost = np.array([float(abs(Fraction(v) - e)) for v, e in zip(x.tolist(), exact, strict=True)])
-            return Point(x, np.where(lost > 0, np.nextafter(lost, np.inf), 0.0), exact)
+            return NearPoint(x, np.where(lost > 0, np.nextafter(lost, np.inf), 0.0), exact)
         if self.A.shape[0] * len(x) > MAX_PRECISE_ENTRIES:
             return None
         X, A, h, proved = self._inverse
@@ -116,7 +116,7 @@ class Equations:
         # Twice each bound is more than its own rounding.
         z = 2 * np.sum(np.abs(_residual(A, h, x)), axis=0)
         z += 2 * rest * z.max(initial=0.0) / (1 - theta)
-        return Point(x, 2 * np.abs(X) @ z + m * TINY * X.any(axis=1))
+        return NearPoint(x, 2 * np.abs(X) @ z + m * TINY * X.any(axis=1))
 
     @cached_property
     def _inverse(self) -> tuple[Array, Array, Array, bool]:
@@ -257,7 +257,7 @@ def _split(x: Array, shape: tuple[int, ...]) -> tuple[Array, float]:
     return x[:size].reshape(shape), float(x[size:].sum())
 
 
-def _search(constraints: LinearConstraints, x: Array, problem: MarginProblem | None, tight: bool) -> Point | None:
+def _search(constraints: LinearConstraints, x: Array, problem: MarginProblem | None, tight: bool) -> NearPoint | None:
     """Return a point near x (N,) that is proved to be near a feasible one; None if none is found in `ROUNDS` rounds.
 
     What is violated becomes an equation if `tight`, with margins only in rational arithmetic; else it gets room.
@@ -288,7 +288,7 @@ def _search(constraints: LinearConstraints, x: Array, problem: MarginProblem | N
     return None
 
 
-def _violated(E: sp.csr_array, h: Array, at: Point, among: np.ndarray) -> dict[int, Condition]:
+def _violated(E: sp.csr_array, h: Array, at: NearPoint, among: np.ndarray) -> dict[int, Condition]:
     """Return {i: (E_i, t)} with t < h_i for each i in the mask `among` for which E_i x ≤ h_i is not proved."""
     sizes = abs(E)
     error = 2 * (share(2 * E.shape[1] + 8) * (sizes @ np.abs(at.x)) + sizes @ at.D) + 4 * UNIT * np.abs(h)
@@ -301,7 +301,7 @@ def _violated(E: sp.csr_array, h: Array, at: Point, among: np.ndarray) -> dict[i
     return {int(i): (E[[i]].toarray()[0], h[i] - ROOM * error[i]) for i in np.flatnonzero(short)}
 
 
-def _violated_margins(problem: MarginProblem, at: Point) -> dict[int, Condition] | None:
+def _violated_margins(problem: MarginProblem, at: NearPoint) -> dict[int, Condition] | None:
     """Return {i: (a, t)} with ⟨a, x⟩ ≤ t for a margin above m_i, if a margin m_i is not proved; None if one is far."""
     features, y, m = problem.features, problem.y, np.broadcast_to(problem.required_margin, problem.features.n)
     (W, b), (D, distance) = (_split(part, features.shape[1:]) for part in (at.x, at.D))
