@@ -93,6 +93,8 @@ class _GatedInputs(BaseEstimator):
         sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
         if isinstance(self.gates, Gates):
             gates = self.gates.fitted(given, weight)
+            if gates(given[:1]).d != given.shape[1]:
+                raise InputError(f"{type(gates).__name__} multiply some inputs only; use svm_gln or least_squares")
             return _FittedLayer(gates, gates.transform(given), inputs, centre)
         one_of(self.gates, ("random",), "gates")
         check_size(units * max(inputs.shape), "the filters and their gates")

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from implicit_bias import ConstantGate, HyperplaneGates, ReLUGates, SoftGates, load_network, save_network
+from implicit_bias import ConstantGate, HyperplaneGates, ReLUGates, SoftGates, SubsetGates, load_network, save_network
 from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegressor, GaLURegressorCV, improve_filters
 from tests.cases import assert_refused, interrupt, refusals, scaled
 
@@ -161,6 +161,7 @@ test_bad_parameters = refusals(
     (GaLURegressor(gates="learned"), "known: random"),
     (GaLURegressor(gates=ReLUGates(np.eye(3))), "features"),
     (GaLURegressor(steps=3, gates=HyperplaneGates(2)), "HyperplaneGates have none"),
+    (GaLURegressor(gates=SubsetGates(2)), "SubsetGates multiply some inputs"),
     (GaLURegressor(fit_intercept="no"), "fit_intercept"),
     (GaLURegressor(gates=ReLUGates(-np.eye(1, 11, 10))), "closed"),
     (GaLUClassifier(class_weight="even"), "class_weight"),
