@@ -10,6 +10,7 @@ import implicit_bias as ib
 from docs.errata.batch_order import AGREEMENTS, LOSSES, agreement, losses
 from docs.errata.published_l2 import osqp_weights, weights
 from docs.errata.random_contexts import PUBLISHED, accuracies
+from implicit_bias.gates import ConstantGate
 from implicit_bias.metrics import error, inconsistency
 from implicit_bias.studies.paper import COMPARISONS, VERSIONS, published
 from implicit_bias.studies.paper.osqp import osqp_choice
@@ -52,13 +53,9 @@ def test_column_major_groups_are_those_of_the_reshape():
 def test_the_norm_is_the_published_objective(digits, column_major):
     faults = ("equation 23", "column-major groups")[: 1 + column_major]
     norm = published.published_svm_l2(digits.X_train, digits.y_train, ib.HyperplaneGates(3, 4), faults).norm
-    W = np.random.default_rng(0).normal(size=(12, 5))
-    if column_major:
-        order = np.argsort(published.mixed_groups(3, 4), kind="stable")
-        assert norm.value(W) == pytest.approx(np.linalg.norm(equation_23(3, 4) @ W[order]), rel=1e-4)
-    else:
-        assert norm.value(W) == pytest.approx(np.linalg.norm(equation_23(3, 4) @ W), rel=1e-4)
-    V = np.random.default_rng(1).normal(size=(12, 5))
+    W, V = np.random.default_rng(0).normal(size=(2, 12, 5))
+    order = np.argsort(norm.groups, kind="stable")
+    assert norm.value(W) == pytest.approx(np.linalg.norm(equation_23(3, 4) @ W[order]), rel=1e-4)
     assert np.sum(V * W) <= norm.value(W) * norm.dual(V)
     best = norm.inverse @ norm.inverse @ V
     assert np.sum(V * best) == pytest.approx(norm.value(best) * norm.dual(V), rel=1e-9)
@@ -102,6 +99,22 @@ def test_svm_rc_as_published_has_a_draw_for_all_networks_without_momentum_and_on
     assert found["published", 1, 0.9] == found["published", 2, 0.0] == shared != found["published", 2, 0.9]
     for seed in (1, 2):
         assert found["corrected", seed, 0.0] == found["corrected", seed, 0.9]
+
+
+def test_gates_only_is_the_linear_svm_on_the_gates_of_wide_networks():
+    """Published tables have its row with 500 units; the gates of 20 units do not separate 200 digits."""
+    options = {"train_size": (200,), "units": (20, 500), "seeds": (1,), "versions": VERSIONS, "steps": 40}
+    (row,) = where(computed("compare_relu", **options), model="gates_only").itertuples()
+    assert (row.units, row.version) == (500, "published")
+    task, (sgd, order) = ib.load_binary("digits", 200), published.published_training(40, 1, 0.0, autograd=True)
+    for units, objective in ((20, np.inf), (500, row.objective)):
+        network = ib.ReLUNetwork(65, units, seed=1)
+        ib.train(network, task.X_train, task.y_train, sgd, seed=order)
+        gates, held_out = (network.hidden(X) > 0 for X in (task.X_train, task.X_val))
+        problem = ib.svm_shallow(gates.astype(float), task.y_train, ConstantGate())
+        solution = ib.solve(problem)
+        assert solution.objective == pytest.approx(objective, rel=1e-5)
+    assert row.error == error(problem.decision_function(solution.weights, held_out.astype(float)), task.y_val)
 
 
 def test_osqp_reaches_the_published_optimum_at_another_point(digits):

@@ -37,7 +37,7 @@ CLAIM = (
     "Trained networks agree with the margin problem of their bias, and its norm generalises better than the true L2 "
     "norm."
 )
-REVISION = 3
+REVISION = 4
 COLUMNS = (
     *("study", "dataset", "train_size", "units", "contexts", "seed", "split", "cutoff"),
     *("momentum", "version", "model", "status"),
@@ -149,10 +149,8 @@ def comparison_rows(
     network's own.
     """
     faults = faults_of(settings, version)
-    labels = published_predictions(one.scores, faults)
-    own = float(np.mean(labels != task.y_val))
-    if compared is not None:
-        labels = published_predictions(compared, faults)
+    own = float(np.mean(published_predictions(one.scores, faults) != task.y_val))
+    labels = published_predictions(one.scores if compared is None else compared, faults)
     margin = normalised_margin(reference.problem, weights)
     objective = 1 / margin if margin > 0 else np.inf
     lower = reference.solution.lower_bound

@@ -198,10 +198,8 @@ def _papers_figure(table: pd.DataFrame, number: str, layout: PaperFigure) -> Fig
             elif panel.kind == "widths":
                 _widths(ax, cells, (reference, *layout.models))
             else:
-                errors = cells[cells.model == reference].error
-                ends = (errors.min(), errors.max()) if len(errors) else (0.0, 0.0)
                 _scatter(ax, cells, reference, panel.kind, 3, layout.models)
-                _guide(ax, panel.kind, ends, color="0.6", linewidth=1, zorder=0)
+                _guide(ax, panel.kind, cells[cells.model == reference].error, color="0.6", linewidth=1, zorder=0)
             cut = ", ".join(f"{value} {name}" for name, value in panel.where.items())
             ax.set_title(", ".join(filter(None, [f"{panel.letter}  {VERSIONS[version]}", label, cut])))
     for ax, panel in zip(axes[0], layout.columns, strict=True):
@@ -224,9 +222,9 @@ def _scatter(
     ax.set(xlabel=f"error of {reference} (%)", ylabel=label)
 
 
-def _guide(ax: Axes, column: str, ends: tuple[float, float], **line: Any) -> None:
+def _guide(ax: Axes, column: str, errors: Any, **line: Any) -> None:
     """Draw the line of equal errors, or of the inconsistency 2p(1 − p) of independent models with equal errors p."""
-    p = np.linspace(*ends, 100)
+    p = np.linspace(errors.min(), errors.max(), 100)
     ax.plot(100 * p, 100 * p if column == "error" else 200 * p * (1 - p), **line)
 
 
@@ -340,9 +338,8 @@ def _legend(drawing: Figure, table: pd.DataFrame) -> None:
 def _against_chance(ax: Axes, table: pd.DataFrame, reference: str) -> None:
     """Plot inconsistencies against the error p of the reference, with the curve 2p(1 − p) of chance."""
     _scatter(ax, table, reference, "inconsistency", 5)
-    errors = table[table.model == reference].error
-    ends = (0.0, 1.15 * max(0.02, float(errors.max()) if len(errors) else 0.0))
-    _guide(ax, "inconsistency", ends, color="black", linestyle="-.", linewidth=0.8, label="chance")
+    errors = np.array([0.0, 1.15 * max(0.02, table[table.model == reference].error.max())])
+    _guide(ax, "inconsistency", errors, color="black", linestyle="-.", linewidth=0.8, label="chance")
     ax.set_ylim(bottom=0)
 
 
@@ -356,8 +353,7 @@ def comparison_figures(table: pd.DataFrame) -> dict[str, Figure]:
         axes = panels(f"{title} ({table.dataset.iloc[0]}{published})", columns=3, size=(3.5, 3.2))
         errors, inconsistencies, widths = axes[0]
         _scatter(errors, part, reference, "error", 5)
-        ends = (float(np.nan_to_num(part.error.min())), float(np.nan_to_num(part.error.max())))
-        _guide(errors, "error", ends, color="0.7", linewidth=0.8, zorder=0)
+        _guide(errors, "error", part.error, color="0.7", linewidth=0.8, zorder=0)
         errors.set_title("Error against error")
         _against_chance(inconsistencies, part, reference)
         inconsistencies.set(title="Inconsistency against error", ylabel=f"inconsistency with {reference} (%)")

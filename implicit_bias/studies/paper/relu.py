@@ -1,5 +1,7 @@
 """GD-ReLU against SVM-RC, SVM-LC and SVM-HL: random, learned and no contexts (figures 3 and 5 of the paper)."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from implicit_bias._utils.checks import InputError
@@ -15,6 +17,8 @@ from implicit_bias.studies.settings import Settings
 
 TITLE = TITLES["compare_relu"]
 SHARED = comparison
+#: Least number of units for which the published tables have `gates_only`, a linear SVM on the trained network's gates.
+WIDE = 500
 
 
 def grid(quick: bool, **options: Any) -> list[Settings]:
@@ -46,6 +50,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         if learned.scores is not None:
             learned.row["kept"] = of_units(learned.solution.weights[:, None])["kept"]
         solutions = [random[draws[version, momentum]], learned, hidden]
+        if version == "published" and settings["units"] >= WIDE:
+            active = SimpleNamespace(hidden=lambda inputs, units=network: (units.hidden(inputs) > 0).astype(float))
+            solutions.append(comparison.solved(replace(svm_hl(X, y, active), name="gates_only"), task, settings))
         weights = network.effective_weights()
         table += comparison.comparison_rows(one, weights, solutions, learned, task, settings, version)
     return comparison.with_cutoff(table, settings)

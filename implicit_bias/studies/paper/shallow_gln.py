@@ -33,11 +33,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     for version, momentum in comparison.trainings(settings):
         network, faults = copy.deepcopy(initial), comparison.faults_of(settings, version)
         one = comparison.trained("GD-shallow", network, task, settings, momentum, version)
-        weights = network.effective_weights()[regions.occupied_]
+        W = network.effective_weights()[regions.occupied_]
         compared = published_scores(network, gates, task.X_val, faults)
-        table += comparison.comparison_rows(
-            one, weights, [solution], solution, task, settings, version, compared=compared
-        )
+        table += comparison.comparison_rows(one, W, [solution], solution, task, settings, version, compared=compared)
     return comparison.with_cutoff(table, settings)
 
 

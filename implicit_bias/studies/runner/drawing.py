@@ -25,7 +25,7 @@ MODELS = {
     **dict.fromkeys(("SVM", "SVM-GLN", "SVM-shallow", "SVM-LC"), ("blue", "o")),
     **dict.fromkeys(("SVM-L2", "SVM-RC"), ("orange", "s")),
     **dict.fromkeys(("SVM-Fro", "SVM-HL"), ("green", "^")),
-    **{"SVM-LC in cones": ("sky", "p"), "best network": ("green", "s")},
+    **{"SVM-LC in cones": ("sky", "p"), "best network": ("green", "s"), "gates_only": ("purple", "v")},
 }
 
 
