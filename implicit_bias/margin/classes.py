@@ -84,8 +84,8 @@ def svm_classes(
 
     A single layer f_c(x) = ⟨W_c, Φ(x)⟩ is trained with W (K, kd) itself. Steepest descent in ‖W‖ on the loss of linear
     models maximises the margin in this norm (Fan, Schmidt & Thrampoulidis, arXiv 2502.04664): "spectral" is the limit
-    of Muon, "entries", ``max |w|``, that of sign descent and Adam, "frobenius" that of gradient descent, and "l1",
-    ``Σ|w|``, that of coordinate descent.
+    of Muon, "entries", ``max |w|``, that of sign descent and Adam without ε, "frobenius" that of gradient descent, and
+    "l1", ``Σ|w|``, that of coordinate descent.
 
     For two classes the optima are that of SVM-GLN and, with shared units, that of SVM-GLN over √2, because ζ_2 = −ζ_1.
 
