@@ -205,12 +205,6 @@ def test_published_loss_has_no_gradient_at_a_saturated_sigmoid(capsys):
     assert all(rows[output][i] == pytest.approx(rows[output][i + 1], rel=1e-3) for output in (-10, 10) for i in (0, 2))
 
 
-def test_gates_alone_do_not_separate(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["gates_only"])
-    runpy.run_path(str(ROOT / "docs" / "errata" / "gates_only.py"))
-    assert capsys.readouterr().out.count(" NOT_SEPARABLE\n") == 2
-
-
 def test_closed_form_of_gln_norm_is_too_large(erratum):
     for definition, *closed, ratio in erratum("gln_norm"):
         assert closed == pytest.approx([2**0.5 * definition] * 2, rel=1e-5)
