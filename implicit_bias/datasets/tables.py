@@ -40,8 +40,11 @@ GROUPED = r"\s*[+-]?[1-9]\d{0,2}(?:[%s]\d{3})+(?:\.\d+)?\s*"
 #: A number with a decimal point, and one whose comma may be a decimal comma or separate thousands.
 POINT = rf"\s*[+-]?(?:\d*|[1-9]\d{{0,2}}(?:[,{THOUSANDS}]\d{{3}})+)\.\d+(?:[eE][+-]?\d+)?\s*"
 UNCLEAR = r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*"
-#: Exchange of points and commas, after which a number with a decimal comma has a decimal point.
+#: Exchange of points and commas, after which a number with a decimal comma has a decimal point; − and -.
 SWAP = str.maketrans(",.", ".,")
+MINUS = str.maketrans("−", "-")
+#: A line above the names that is no row, and one that names the separator, as Excel reads it.
+COMMENT, SEPARATOR = r'#(?:[^"]|"[^"]*")*', '"?sep=(.)"?'
 #: Names of columns that number the samples, if their values are different whole numbers.
 IDENTIFIERS = r"(?i)(?:.*[ _.-])?(?:id|index|idx|key|row|nr|number)"
 #: Parameters that say how a table is written; None if the file decides.
@@ -147,8 +150,9 @@ def read_samples(
 
     A table has one sample per row. All columns without another meaning are inputs, except a first column without a name
     that numbers the rows. Labels are numbers if all of them are, and float64 or integers of 64 bits represent them
-    exactly; otherwise they are texts, among them NA and None. An NPZ file has arrays `X` (n, p) and `y` (n,), and
-    optionally `gates` (n, k), `groups` (k,), `sample_weight` (n,) and `required_margin` (n,).
+    exactly; otherwise they are texts, among them NA and None. Lines above a table that begin with #, and a line sep=;
+    that names its separator, are left out. An NPZ file has arrays `X` (n, p) and `y` (n,), and optionally `gates`
+    (n, k), `groups` (k,), `sample_weight` (n,) and `required_margin` (n,).
 
     Parameters
     ----------
@@ -181,9 +185,9 @@ def read_samples(
     ------
     InputError
         If the file is missing or unreadable, a column or array is missing, two columns have one name, or a value is
-        not a number. Also if the first row could be names or a sample, numbers could have decimals or thousands, labels
-        are missing or equal up to notation (1 and 01), or labels are of one class only or of more classes than half
-        the samples.
+        not a number. Also if the first row could be names or a sample, the second row could be units, another row
+        repeats the names, numbers could have decimals or thousands, labels are missing or equal up to notation (1 and
+        01), or labels are of one class only or of more classes than half the samples.
 
     Examples
     --------
@@ -278,7 +282,7 @@ class _Table:
         given = ["\t" if one in ("tab", "\\t") else one or "" for one in (separator, decimal)]
         if not all(isinstance(one, str) and len(one) <= 1 for one in given):
             raise InputError("separator and decimal must be one character each, or tab")
-        self.options["sep"] = given[0] or self._separator()
+        self.options["sep"] = self._separator(given[0])
         self.decimal = given[1] or self._decimal()
         self.options["decimal"], self.thousands = self.decimal or ".", THOUSANDS + ("," if self.decimal else "")
         if (self.options["sep"], self.options["decimal"]) != (given[0] or ",", given[1] or "."):
@@ -305,16 +309,30 @@ class _Table:
             raise InputError(f"{self.file} is not in {name}; name its encoding (--encoding latin-1 …)") from None
         except (LookupError, ValueError, OSError, EOFError, pd.errors.ParserError) as error:
             reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
-        raise InputError(f"{self.file} cannot be read as a table ({reason}); write rows of one length, in UTF-8")
+        remedy = "remove titles, and write rows of one length, in UTF-8"
+        raise InputError(f"{self.file} cannot be read as a table ({reason}); {remedy}")
 
-    def _separator(self) -> str:
-        """Return the separator that all of the first rows have alike, outside quotes and numbers."""
-        rows = self.parse(sep="\x01", header=None, nrows=HEAD_ROWS, dtype=str, quoting=3)[0].fillna("")
-        rows = rows.str.replace(r'"[^"]*"|(?<=\d),(?=\d)', "", regex=True)
-        counts = {separator: rows.str.count(re.escape(separator)) for separator in SEPARATORS}
-        most = max(SEPARATORS, key=lambda separator: counts[separator].iloc[0])
-        if most != "," and counts[most].nunique() > 1:
+    def _separator(self, given: str) -> str:
+        """Return the separator: `given`, of a line sep=…, or of all first rows alike, outside quotes and numbers.
+
+        Lines above the table are left out.
+        """
+        form: dict[str, Any] = {"header": None, "names": [0], "nrows": HEAD_ROWS, "dtype": str, "quoting": 3}
+        lines = self.parse(sep="\x01", skip_blank_lines=False, **form)[0].fillna("").tolist() or [""]
+        named = re.fullmatch(SEPARATOR, lines[0])
+        above = int(named is not None)
+        first = next((i for i in range(above, len(lines)) if lines[i] and not re.fullmatch(COMMENT, lines[i])), above)
+        unquoted = [re.sub('"[^"]*"', "", line) for line in lines]
+        rows = [re.sub(r"(?<=\d),(?=\d)", "", line) for line in unquoted[first:]]
+        most = given or (named[1] if named else max(SEPARATORS, key=rows[0].count))
+        if not given and not named and most != "," and len({row.count(most) for row in rows if row}) > 1:
             raise InputError(f"{self.file} seems to separate columns by {SEPARATORS[most]}; say so (--separator)")
+        # The last comment may contain the names: # a, b, c above 1, 2, 3.
+        if first > above and unquoted[first - 1].count(most) == unquoted[first].count(most) > 0:
+            first -= any(cell.strip(" +-.")[:1].isdigit() for cell in unquoted[first].split(most))
+        if any(lines[:first]):
+            self.options["skiprows"] = first
+            self.notes.append(f"lines above the table in {self.file} are left out, such as {shown(lines[first - 1])}")
         return most
 
     def _decimal(self) -> str:
@@ -337,9 +355,9 @@ class _Table:
         """Return the numbers of a column, perhaps of texts, and NaN for other cells."""
         import pandas as pd
 
-        # Numbers of more than 20 digits are read as texts, too.
+        # Numbers of more than 20 digits are read as texts, too, and those with the minus sign of typesetting.
         if column.dtype == "str":
-            column = column.str.translate(SWAP) if self.options.get("decimal") == "," else column
+            column = column.str.translate(MINUS | SWAP if self.options.get("decimal") == "," else MINUS)
             grouped = column.str.fullmatch(GROUPED % self.thousands, na=False)
             column = column.mask(grouped, column.str.replace(f"[{self.thousands}]", "", regex=True))
         return pd.to_numeric(column, errors="coerce")
@@ -362,19 +380,21 @@ class _Table:
         for name in self.names:
             if self.names.count(name) > 1:
                 places = " and ".join(str(place) for place, other in enumerate(self.names, 1) if other == name)
-                raise InputError(f"columns {places} of {self.file} have the name {name!r}; rename or drop one")
+                text = f"the name {name!r}; rename or drop one" if name else "no name; name them below any title"
+                raise InputError(f"columns {places} of {self.file} have {text}")
+        if self.header and len(head) > 2 and not (second := head.iloc[1]).str.match(r"\W*\d").any():
+            units = self._texts_above_numbers(head.iloc[1:])
+            if units and not (head.iloc[2:] == second.mask(second.isin(MISSING))).any(axis=None):
+                text = f"{shown(second[units[0]])} in column {first[units[0]]!r}"
+                raise InputError(f"the second row of {self.file} may contain units, such as {text}; remove it")
 
     def _first_row_is_names(self, head: pd.DataFrame, place: int | None) -> bool:
         """True if the first row of `head` contains names, False if it is a sample; `place` is the column of labels."""
-        first, below, numbers = head.iloc[0].tolist(), head.iloc[1:], head.apply(self._numbers)
-        values = numbers.iloc[0].to_numpy(dtype=float)
-        if np.isnan(values).all():
+        first, below = head.iloc[0].tolist(), head.iloc[1:]
+        values = self._numbers(head.iloc[0]).to_numpy(dtype=float)
+        if np.isnan(values).all() or self._texts_above_numbers(head):
             return True
         texts = [column for column, name in enumerate(first) if np.isnan(values[column]) and name not in MISSING]
-        for column in texts:
-            cells = numbers[column][1:][~below[column].isin(MISSING)]
-            if len(cells) and cells.notna().all():
-                return True
         ask = "say whether it is one (--header or --no-header, header=True or False)"
         counted = [cell == str(number) for number, cell in enumerate(first)]
         if sum(counted) > 1 and sum(counted) == (~np.isnan(values)).sum():
@@ -393,6 +413,13 @@ class _Table:
             raise InputError(f"the first row of {self.file} may contain the names of its columns or be a sample; {ask}")
         return False
 
+    def _texts_above_numbers(self, rows: pd.DataFrame) -> list[int]:
+        """Return the columns with a text in the first and numbers in all other rows, except MISSING cells."""
+        numbers, known = rows.apply(self._numbers), ~rows.isin(MISSING)
+        texts = numbers.iloc[0].isna() & known.iloc[0]
+        below = (numbers.notna() | ~known).iloc[1:].all() & known.iloc[1:].any()
+        return np.flatnonzero(texts & below).tolist()
+
     def require(self, names: list[str]) -> None:
         missing = next((name for name in names if name not in self.names), None)
         if missing is not None:
@@ -408,6 +435,9 @@ class _Table:
         if label in kinds:
             cells[label] = cells[label].fillna("").str.strip()
             empty &= cells[label] == ""
+            again = (cells[cells[label] == label].astype(str) == self.names).all(axis=1)
+            if self.header and again.any():
+                raise InputError(f"{self.file} repeats its names (first for sample {_first(again)}); remove them")
         if empty.all():
             raise InputError(f"{self.file} contains no samples; give at least one row")
         return cells[~empty] if empty.any() else cells
@@ -556,7 +586,8 @@ def _labels(texts: pd.Series) -> np.ndarray:
     if not exact:
         absent = texts == "" if numbers[~missing].isna().any() or missing.all() else missing
         if absent.any():
-            raise InputError(f"it has empty cells or NaN (first for sample {_first(absent)}); give each sample a label")
+            where = f"(first for sample {_first(absent)})"
+            raise InputError(f"it has empty cells or NaN {where}; label all samples, and remove comments")
     written, first = dict[Decimal, str](), numbers.notna() & ~texts.duplicated()
     for text, number in zip(texts[first], numbers[first].tolist(), strict=True):
         value = Decimal(text)

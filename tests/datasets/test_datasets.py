@@ -257,13 +257,33 @@ def test_tables_are_read_as_they_are_written(tmp_path, name, written, given, not
         ("1.250,5", "1\u00a0250,5", None, [1250.5, 1250.5]),
         ("1.250", "12,5", ",", [1250, 12.5]),
         ("1’250", "2'125'000", None, [1250, 2125000]),
+        ("−1250", "1.5", None, [-1250, 1.5]),
     ],
 )
 def test_separators_of_thousands(tmp_path, first, second, decimal, numbers):
     (tmp_path / "s.csv").write_text(f"a;y\n{first};u\n{second};v\n")
     samples = read_samples(tmp_path / "s.csv", encode=True, decimal=decimal)
     assert samples.X[:, 0].tolist() == numbers
-    assert ("has numbers such as" in str(samples.notes)) == (max(numbers) > 1e3)
+    assert ("has numbers such as" in str(samples.notes)) == (max(map(abs, numbers)) > 1e3)
+
+
+@pytest.mark.parametrize(
+    ("content", "names", "left"),
+    [
+        ('# made by "x, y", z\n\n#,1,2\na,b,y\n1,2,u\n3,4.5,v\n', ["a", "b"], "'#,1,2'"),
+        ("# file\n#a,b,y\n1,2,u\n3,4.5,v\n", ["#a", "b"], "'# file'"),
+        ("sep=;\na;b;y\n1;2;u\n3;4,5;v\n", ["a", "b"], "'sep=;'"),
+        ('"sep=|"\n1|2|u\n3|4.5|v\n', ["0", "1"], "'sep=|'"),
+        ("#1,2,u\n#3,4.5,v\n", ["0", "1"], None),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_lines_above_a_table(tmp_path, content, names, left, encoding):
+    (tmp_path / "s.csv").write_text(content, encoding)
+    samples = read_samples(tmp_path / "s.csv", encode=left is None)
+    assert samples.columns.inputs == names
+    assert samples.X[:, -1].tolist() == [2, 4.5]
+    assert (f"are left out, such as {left}" if left else "is a sample") in samples.notes[0].replace('"', "")
 
 
 def test_tables_of_other_kinds_are_read_as_text(tmp_path, monkeypatch):
@@ -363,6 +383,10 @@ def test_npz(tmp_path):
         ("a.csv", "a;b;y;\n1;2;u;\n3;4;v;\n", None, "column 4 .* has no name; name it"),
         ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", None, "column 'a' .* not numbers, such as '12,5'"),
         ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
+        ("a.csv", "a,b,y\ncm,,-\n1,2,u\n2,3,v\n", None, "second row .* units, such as 'cm' in column 'a'"),
+        ("a.csv", "a,y\n1,u\n2,v\na,y\n", None, r"repeats its names \(first for sample 3\); remove them"),
+        ("a.csv", "Title,,\na,b,y\n1,2,u\n", None, "columns 2 and 3 of .* have no name; name them below any title"),
+        ("a.csv", "Title\na,y\n1,u\n", None, "cannot be read .* remove titles"),
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),
