@@ -64,9 +64,24 @@ class HiddenLayer(NamedTuple):
         return LeakyReLUGates(directions, self.slope) if self.slope else ReLUGates(directions)
 
 
+class _Detached(TorchFunctionMode):
+    """Context in which results of operations, which torch refuses to copy, are copied without their gradients."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__deepcopy__ and not args[0].is_leaf:
+            args = (args[0].detach(), *args[1:])
+        return func(*args, **(kwargs or {}))
+
+
+def copied(module: Any) -> Any:
+    """Return a deep copy of a module, which may keep its last outputs."""
+    with _Detached():
+        return copy.deepcopy(module)
+
+
 def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     """Return the single hidden layer of a module on `inputs` inputs; InputError for a form other than `HiddenLayer`."""
-    module = copy.deepcopy(module).cpu().double().eval().requires_grad_(True)
+    module = copied(module).cpu().double().eval().requires_grad_(True)
     remedy = "use svm_of_optimiser with FunctionGates for frozen gates, stationarity for others"
     # Values at 0 and at the unit vectors determine affine functions; random inputs test that they are affine.
     rng = np.random.default_rng(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, shown
 from implicit_bias.gates import Gates
+from implicit_bias.gates.modules import copied
 
 #: Number of contexts above which selecting each sample's rows of weights is cheaper than products with all rows.
 GATHER_FROM = 16
@@ -209,9 +209,9 @@ class GatedNetwork(nn.Module, ABC):
             return None
         (hidden, readout), random = (p.detach() for p in parameters), torch.Generator().manual_seed(0)
         try:
-            # Networks that keep their outputs cannot be copied, and outputs may have no gradients.
+            # Outputs may have no gradients.
             with torch.enable_grad():
-                twin, H = copy.deepcopy(self).cpu(), len(hidden)
+                twin, H = copied(self).cpu(), len(hidden)
                 inputs, contexts = twin.tensors(X)
                 seen = contexts is None or contexts.shape == (len(X), H)
                 if hidden.shape != (H, self.inputs) or readout.numel() != q * H or not seen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from implicit_bias._utils.checks import Array, InputError, as_count, shown
 from implicit_bias.gates import Gates
-from implicit_bias.gates.modules import HiddenLayer, activations_of, hidden_layer
+from implicit_bias.gates.modules import HiddenLayer, activations_of, copied, hidden_layer
 from implicit_bias.networks.base import GatedNetwork, to_array
 
 #: Number of random inputs on which a module is examined.
@@ -126,6 +125,9 @@ class TorchNetwork(GatedNetwork):
 
 def _values(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Tensor:
     outputs = module(X.reshape(-1, *shape))
+    if isinstance(outputs, Tensor) and outputs.ndim < 2 and len(X) == 1:
+        # A module that ends in squeeze() drops the dimension of a single sample.
+        outputs = outputs.reshape(1, -1)
     is_column = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] == 1
     return outputs[:, 0] if is_column else outputs
 
@@ -148,7 +150,7 @@ def _check_parameters(module: nn.Module) -> None:
 @torch.no_grad()
 def _degree(module: nn.Module, shape: tuple[int, ...], given: int | None) -> tuple[int, int]:
     with _reasons(shape):
-        twin = copy.deepcopy(module).double()
+        twin = copied(module).double()
         rng = np.random.default_rng(0)
         X = torch.as_tensor(rng.normal(size=(SAMPLES, int(np.prod(shape)))))
         first = _checked_outputs(twin, X, shape)

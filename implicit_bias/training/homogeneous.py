@@ -1,6 +1,5 @@
 """Homogeneous networks as a function of one vector of weights."""
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any
@@ -13,6 +12,7 @@ from torch.nn import Parameter
 from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import over_power
 from implicit_bias.features import GatedFeatures
+from implicit_bias.gates.modules import copied
 from implicit_bias.networks.base import GatedNetwork, check_differentiable, views
 from implicit_bias.training.losses import Loss, log_sum_exp
 
@@ -113,7 +113,7 @@ class MarginFunction(Objective):
         #: Indices of the pairs (i, c), c ≠ y_i, in the flattened outputs.
         self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]
         self.count = len(y) * max(self.outputs - 1, 1)
-        self.twin = copy.deepcopy(network)
+        self.twin = copied(network)
         self.rotation, self.rest = self._rotate(X) if rotated else (torch.empty(0), [])
         self.parameters = homogeneous_parameters(self.twin)
         self.start = torch.cat([p.detach().flatten() for p in self.parameters])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +14,7 @@ from torch.nn import Parameter
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_positive, check_size, one_of
 from implicit_bias._utils.floats import length
 from implicit_bias._utils.threads import one_thread
+from implicit_bias.gates.modules import copied
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.homogeneous import DEVIATION, homogeneous_parameters
 from implicit_bias.training.losses import as_aims
@@ -125,7 +125,7 @@ def stationarity(
         one_of(support, ("tight", "lowest"), "support")
     elif len(support := as_floats(support, "support, the contexts,", 1)) != len(X):
         raise InputError(f"support has {len(support)} contexts for {len(X)} samples; use 'tight', 'lowest' or one each")
-    unit = copy.deepcopy(network).cpu().double().eval()
+    unit = copied(network).cpu().double().eval()
     K = _outputs(unit, X).shape[1]
     aims = as_aims(y, len(X), K, "logistic")
     signs = aims[:, None]
@@ -161,7 +161,7 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"the network does not take inputs of shape {X.shape} ({reason}); change X") from None
-    if not isinstance(outputs, Tensor) or len(X) not in (*outputs.shape[:1], outputs.numel()):
+    if not isinstance(outputs, Tensor) or len(X) not in (1, *outputs.shape[:1], outputs.numel()):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(f"the network must give outputs of shape ({len(X)},) or ({len(X)}, K), not {shape}")
     check_differentiable(outputs)

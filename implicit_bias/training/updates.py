@@ -1,6 +1,5 @@
 """Steppers of a network: on its weights by any optimiser, or in the span of its features."""
 
-import copy
 import math
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from implicit_bias._utils.checks import InputError, as_floats
+from implicit_bias.gates.modules import copied
 from implicit_bias.networks.base import GatedNetwork, check_differentiable
 from implicit_bias.training.losses import CustomLoss, are_signs, as_aims, mean_losses
 from implicit_bias.training.optimisers import Optimiser
@@ -26,7 +26,7 @@ class WeightUpdates(MarginStepper):
 
     def __init__(self, network: GatedNetwork, X: np.ndarray, aims: np.ndarray, config: Optimiser) -> None:
         coarse = torch.finfo(network.first_parameter().dtype).bits < 32
-        super().__init__(copy.deepcopy(network).float() if coarse else network, config)
+        super().__init__(copied(network).float() if coarse else network, config)
         #: The network in its own dtype.
         self.own = network
         self.signs = are_signs(aims)
