@@ -57,11 +57,12 @@ class KernelExpansions(Gates):
         return super().restore(**learned)
 
     def require_named(self) -> None:
-        """Raise InputError unless each kernel can be saved: a name with numbers as parameters."""
+        """Raise InputError unless each kernel can be saved: a name with numbers, and sets of columns, as parameters."""
         named = [kernel for kernel in self.kernels if not callable(kernel)]
         given = [item for _, parameters in named for item in parameters.items()]
-        wrong = [name for name, value in given if name == "n_jobs" or not isinstance(value, int | float | None)]
-        if len(named) < len(self.kernels) or wrong:
+        numbers = [sum(value, []) if name == "sets" and _are_lists(value) else [value] for name, value in given]
+        wrong = any(not isinstance(value, int | float | None) for listed in numbers for value in listed)
+        if len(named) < len(self.kernels) or wrong or "n_jobs" in dict(given):
             text = "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved"
             raise InputError(f"{text}; save the classifier with cloudpickle")
 
@@ -78,6 +79,10 @@ class KernelExpansions(Gates):
         # A Gaussian kernel nearly vanishes far from all samples, and features would refuse such sizes.
         values[np.abs(values) < SMALLEST] = 0.0
         return GatedFeatures(np.ones((len(values), 1)), values)
+
+
+def _are_lists(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, list) for one in value)
 
 
 def function_of(kernel: Any) -> Callable[[Array, Array], Any]:

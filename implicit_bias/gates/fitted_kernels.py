@@ -14,7 +14,7 @@ from implicit_bias._utils.limits import check_memory
 from implicit_bias.features import KernelFeatures
 from implicit_bias.features.base import semidefinite
 from implicit_bias.gates.expansions import diagonal_of, entry_error, evaluated
-from implicit_bias.gates.half_space_kernel import half_spaces_of_samples
+from implicit_bias.gates.half_space_kernel import half_spaces_of_samples, receptive_fields
 from implicit_bias.gates.hyperplanes import SubsetGates
 
 #: γ p Var X of the default Gaussian kernels.
@@ -176,7 +176,11 @@ def _named(kernel: Any, X: Array, weight: Array | None, seed: int) -> tuple[str,
         variance = float(np.average(((X - mean) ** 2).mean(axis=1), weights=weight))
         values = {"scale": 1 / (X.shape[1] * variance or 1.0), "auto": 1 / X.shape[1]}
         parameters["gamma"] = values[one_of(gamma, values, "gamma")]
-    if name == "half-spaces" and "columns" in parameters and "sets" not in parameters:
+    if name == "half-spaces" and {"columns", "count"} & parameters.keys():
+        if "columns" not in parameters or {"sets", "side"} & parameters.keys():
+            raise InputError("half-spaces takes sets, or side, or columns and perhaps count; leave the others out")
         count = as_count(parameters.pop("count", 300), "count")
-        parameters["sets"] = SubsetGates(count, 2, parameters.pop("columns"), seed).fit(X).subsets_.tolist()
+        parameters["sets"] = SubsetGates(count, 2, parameters.pop("columns"), seed).fit(X).subsets_
+    if name == "half-spaces" and "sets" in parameters:
+        parameters["sets"] = [field.tolist() for field in receptive_fields(X.shape[1], sets=parameters["sets"])]
     return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), parameters

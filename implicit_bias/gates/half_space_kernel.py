@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial import Chebyshev, Polynomial
 
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import Array, InputError
+from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.floats import length
 from implicit_bias._utils.limits import check_memory
@@ -405,7 +405,10 @@ def receptive_fields(
     if side is not None and sets is not None:
         raise InputError("side gives patches and sets gives columns; leave one of them out")
     if sets is not None:
-        fields = [np.asarray(one) for one in sets]
+        try:
+            fields = [np.asarray(one) for one in sets]
+        except CONVERSION_ERRORS:
+            fields = []
         whole = [field.ndim == 1 and field.size and np.issubdtype(field.dtype, np.integer) for field in fields]
         if (
             not fields

@@ -199,7 +199,9 @@ test_bad_kernels = refusals(
     ([("half-spaces", {"sets": [[0], []]})], "none empty"),
     ([("half-spaces", {"side": 2, "sets": [[0]]})], "leave one of them out"),
     ([("half-spaces", {"columns": 2, "count": 0})], "count must be"),
-    ([("half-spaces", {"columns": 2, "sets": [[0]]})], "unexpected keyword argument 'columns'"),
+    ([("half-spaces", {"sets": [[[0], [1, 2]]]})], "different column numbers"),
+    ([("half-spaces", {"columns": 2, "sets": [[0]]})], "takes sets, or side, or columns and perhaps count; leave"),
+    ([("half-spaces", {"count": 2})], "takes sets, or side, or columns and perhaps count; leave"),
     ([("half-spaces", {"sides": 2})], "kernel 0 cannot be called"),
     call=lambda kernels: ib.MultipleKernelClassifier(kernels).fit(*scaled(load_breast_cancer, 160)),
 )

@@ -146,6 +146,8 @@ SAVED = [
     ib.GatedReLUClassifier(3, C=0.3, multi_class="shared", random_state=1),
     ib.HiddenLayerClassifier(4, training=ib.SGD(steps=20), random_state=1),
     ib.MultipleKernelClassifier(),
+    ib.MultipleKernelClassifier(["linear", ("half-spaces", {"columns": 2, "count": 5})]),
+    ib.MultipleKernelClassifier([("half-spaces", {"sets": [np.array([0, 2]), (1,)]})]),
     ib.MultipleKernelClassifier([("poly", {"degree": 2}), ("rbf", {"gamma": None})], fit_intercept=True),
     ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), Cs=[0.1, 1.0], cv=2),
     ib.OneClassMargin(nu=0.2),
