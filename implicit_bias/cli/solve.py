@@ -175,6 +175,8 @@ def _check(options: Namespace) -> None:
     as_count(1 if options.units is None else options.units, "units")
     context_bits(1 if options.contexts is None else options.contexts)
     _share(options.validate)
+    if options.file == options.validate == "-":
+        raise InputError("standard input is read once; give --validate a share such as 0.25, or a file")
     if options.solver is not None:
         one_of(options.solver, core.solver_names(), "solver")
 
@@ -238,8 +240,7 @@ def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
 
 def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solution]:
     """Return the solutions of --start, by the class that is +1; raise InputError if samples or classes differ."""
-    path = options.start
-    model = core.load_model(path)
+    model = core.load_model(path := options.start)
     if not isinstance(model, core.MarginModel):
         raise InputError(f"--start {path} holds no margin problem, but {model!r}")
     found = dict(zip(model.positives, zip(model.problems, model.solutions, strict=False), strict=False))
@@ -430,8 +431,7 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
 
         C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
         reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
-        text = f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto"
-        warnings.warn(text, stacklevel=2)
+        warnings.warn(f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto", stacklevel=2)
     return found | {"constant": constant}
 
 

@@ -72,6 +72,7 @@ def test_standard_input(folder, monkeypatch):
             assert run(*command).returncode == 0
     weights = [load_model(name).solutions[0].weights.tolist() for name in ("model.npz", "iris-model.npz")]
     assert (weights[0], len(pd.read_csv("predictions.csv"))) == (weights[1], len(CODES))
+    assert "standard input is read once; give" in run("solve", "-", "--validate", "-").stderr
 
 
 def test_validation_samples_that_the_fit_has_are_counted(folder):
