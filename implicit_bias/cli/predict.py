@@ -116,9 +116,7 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     counts = {str(label): int((table.prediction == label).sum()) for label in model.classes}
     shares = ", ".join(f"{count} of {label}" for label, count in counts.items())
     print(f"{model!r}\n{counted(len(table), 'sample')}: {shares}")
-    known = np.empty(0, dtype=int)
-    if labels is not None:
-        found, known = matched(model.classes, labels)
+    found, known = ([], np.empty(0, dtype=int)) if labels is None else matched(model.classes, labels)
     if not len(known):
         return table, {"predictions": counts}
     if len(labels) != len(scores):

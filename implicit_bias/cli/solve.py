@@ -431,7 +431,8 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
 
         C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
         reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
-        warnings.warn(f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto", stacklevel=2)
+        text = f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto"
+        warnings.warn(text, stacklevel=2)
     return found | {"constant": constant}
 
 

@@ -60,9 +60,7 @@ class KernelExpansions(Gates):
         """Raise InputError unless each kernel can be saved: a name with numbers, and sets of columns, as parameters."""
         named = [kernel for kernel in self.kernels if not callable(kernel)]
         given = [item for _, parameters in named for item in parameters.items()]
-        numbers = [sum(value, []) if name == "sets" and _are_lists(value) else [value] for name, value in given]
-        wrong = any(not isinstance(value, int | float | None) for listed in numbers for value in listed)
-        if len(named) < len(self.kernels) or wrong or "n_jobs" in dict(given):
+        if len(named) < len(self.kernels) or not all(name != "n_jobs" and _are_numbers(value) for name, value in given):
             text = "a kernel that is a function or a matrix, or has parameters other than numbers, cannot be saved"
             raise InputError(f"{text}; save the classifier with cloudpickle")
 
@@ -81,8 +79,8 @@ class KernelExpansions(Gates):
         return GatedFeatures(np.ones((len(values), 1)), values)
 
 
-def _are_lists(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, list) for one in value)
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, int | float | None) or (isinstance(value, list) and all(map(_are_numbers, value)))
 
 
 def function_of(kernel: Any) -> Callable[[Array, Array], Any]:

@@ -267,7 +267,7 @@ class TwoLayerMargins(LayerMargins):
         if layer is None or not layer.has_formulas or len(function.parameters) != 2 or function.outputs > 1:
             kind = "gated linear units (or relu) and a readout, one output and at most 16 contexts per unit"
             text = f"{type(config).__name__} takes networks with two trained parameters, weights (H, d) of {kind}"
-            raise InputError(f"{text}; or one linear layer with several outputs; use LossScaled for others")
+            raise InputError(f"{text}; or one linear layer with several outputs; for gradient descent, use LossScaled")
         hidden, readout = function.start.split([p.numel() for p in function.parameters])
         self.units, self.gates_per_unit = len(readout), layer.parts
         self.start = hidden.view(self.units, -1) * self.root, readout[:, None] * self.root
