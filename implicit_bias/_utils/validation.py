@@ -45,7 +45,9 @@ def _short(error: Exception) -> str:
         return f"{text.splitlines()[0]}; give real numbers"
     if "missing values encoded as NaN" in text:
         return f"{text.splitlines()[0].rstrip('.')}; fill missing values (SimpleImputer in a pipeline), or drop them"
-    if text.startswith("could not convert string to float"):
+    if re.search("(Date[Tt]ime|Time[Dd]elta)(64DType|Array)", text):
+        return "X holds columns of dates or durations; convert them to numbers, or drop them"
+    if text.startswith(("could not convert string to float", "Cannot cast")):
         return f"{text}; encode columns of text (OneHotEncoder in a pipeline), or drop them"
     return text if len(text) <= 600 else f"{text[:600]} …"
 

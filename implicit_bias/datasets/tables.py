@@ -6,6 +6,7 @@ import io
 import os
 import re
 import sys
+import unicodedata
 import warnings
 import zipfile
 from collections.abc import Sequence
@@ -275,6 +276,7 @@ class _Table:
         self.content = None if kind else sys.stdin.buffer.read() if sys.stdin else b""
         if kind in BINARIES:
             self.content = _as_csv(file, kind)
+            self.notes += [f"the first sheet of {file} is read"] * (kind == ".xlsx")
             return
         with file.open("rb") if self.content is None else io.BytesIO(self.content) as opened:
             wide = opened.read(2) in (b"\xff\xfe", b"\xfe\xff")
@@ -380,7 +382,7 @@ class _Table:
         for name in self.names:
             if self.names.count(name) > 1:
                 places = " and ".join(str(place) for place, other in enumerate(self.names, 1) if other == name)
-                text = f"the name {name!r}; rename or drop one" if name else "no name; name them below any title"
+                text = f"the name {name!r}; rename or drop one" if name else "no name; name or drop them, and any title"
                 raise InputError(f"columns {places} of {self.file} have {text}")
         if self.header and len(head) > 2 and not (second := head.iloc[1]).str.match(r"\W*\d").any():
             units = self._texts_above_numbers(head.iloc[1:])
@@ -437,7 +439,7 @@ class _Table:
             empty &= cells[label] == ""
             again = (cells[cells[label] == label].astype(str) == self.names).all(axis=1)
             if self.header and again.any():
-                raise InputError(f"{self.file} repeats its names (first for sample {_first(again)}); remove them")
+                raise InputError(f"sample {again.index[again][0] + 1} of {self.file} repeats the names; remove it")
         if empty.all():
             raise InputError(f"{self.file} contains no samples; give at least one row")
         return cells[~empty] if empty.any() else cells
@@ -499,6 +501,9 @@ def _as_csv(file: Path, kind: str) -> bytes:
     reader, package = BINARIES[kind]
     try:
         table = getattr(pd, reader)(file, **({} if kind == ".parquet" else {"header": None}))
+        if kind == ".xlsx":
+            # Empty columns, and rows above the names, only place a table in its sheet.
+            table = table[table.notna().any(axis=1).cummax()].dropna(axis=1, how="all")
     except ImportError:
         raise InputError(f"{file} needs {package} (pip install {package}); or save it as .csv") from None
     except Exception as error:
@@ -532,7 +537,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
         gates = [] if inputs else _named_gates(others)
     inputs = inputs or [name for name in others if name not in gates]
     if not inputs:
-        raise InputError(f"{file} has no input columns, only the label {shown(label)}; separate columns by commas")
+        raise InputError(f"{file} has no input columns, only the label {shown(label)}; set separator (--separator)")
     try:
         labels, classes = _classes(_labels(cells[label]))
     except InputError as error:
@@ -558,7 +563,7 @@ def _consecutive(values: np.ndarray) -> bool:
 
 
 def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], names: list[str]) -> None:
-    """Warn of inputs that may number the samples or copy the label, and of labels that differ only in case."""
+    """Warn of inputs that may number the samples or copy the label, and of labels that look alike."""
     advice = "if so, leave it out (--drop, drop=…)"
     codes = np.unique(labels, return_inverse=True)[1]
     for column, name in zip(X.T, names, strict=True):
@@ -572,9 +577,10 @@ def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], nam
             warnings.warn(f"column {name!r} may only number the samples; {advice}", stacklevel=2)
     folded: dict[str, Any] = {}
     for one in classes:
-        other = folded.setdefault(str(one).casefold(), one)
+        seen = "".join(filter(str.isprintable, unicodedata.normalize("NFKC", str(one)).casefold()))
+        other = folded.setdefault(seen, one)
         if other != one:
-            warnings.warn(f"labels {other!r} and {one!r} differ only in case and are two classes", stacklevel=2)
+            warnings.warn(f"labels {other!r} and {one!r} look alike and are two classes", stacklevel=2)
 
 
 def _labels(texts: pd.Series) -> np.ndarray:

@@ -87,6 +87,8 @@ def hidden_layer(module: nn.Module, inputs: int) -> HiddenLayer:
     rng = np.random.default_rng(0)
     X = torch.as_tensor(np.vstack([np.zeros(inputs), np.eye(inputs), rng.normal(size=(8, inputs))]))
     outputs, calls = activations_of(module, X)
+    if not isinstance(outputs, Tensor):
+        raise InputError(f"the module returns {type(outputs).__name__}; return one tensor (n,) or (n, 1)")
     if len(calls) != 1:
         text = f"the module calls relu or leaky_relu {len(calls)} times"
         raise InputError(f"{text}, but only a single hidden layer has a margin problem of its gates; {remedy}")
@@ -118,7 +120,7 @@ def learned_gates(module: nn.Module, X: Any) -> Gates:
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
     else:
-        raise InputError(f"the module does not take inputs of shape (n, {d}) ({reason}); change X")
+        raise InputError(f"the module does not take float64 inputs of shape (n, {d}) ({reason}); change it, or X")
     if len(layer.readout) != 1:
         raise InputError(f"the module has {len(layer.readout)} outputs; SVM-LC needs one")
     biased = bool(layer.biases.any())

@@ -160,7 +160,7 @@ def _outputs(network: nn.Module, X: Array) -> Tensor:
         outputs = network(*arguments)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"the network does not take inputs of shape {X.shape} ({reason}); change X") from None
+        raise InputError(f"the network does not take float64 inputs {X.shape} ({reason}); change it, or X") from None
     if not isinstance(outputs, Tensor) or len(X) not in (1, *outputs.shape[:1], outputs.numel()):
         shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise InputError(f"the network must give outputs of shape ({len(X)},) or ({len(X)}, K), not {shape}")

@@ -291,6 +291,9 @@ def test_tables_of_other_kinds_are_read_as_text(tmp_path, monkeypatch):
     monkeypatch.setattr(pd, "read_parquet", lambda _: TABLE.assign(b=[0.1, 1 / 3, 1e22, -0.0]))
     assert read_samples(tmp_path / "s.parquet").X[:, 1].tolist() == [0.1, 1 / 3, 1e22, -0.0]
     assert_refused(lambda: read_samples(tmp_path / "s.parquet", decimal=","), "leave decimal out")
+    (tmp_path / "s.xlsx").touch()
+    monkeypatch.setattr(pd, "read_excel", lambda *_, **__: pd.DataFrame([[None] * 3, [None, "a", "y"], [None, 1.5, 2]]))
+    assert_refused(lambda: read_samples(tmp_path / "s.xlsx"), "one class only .2")
     TABLE.to_csv(tmp_path / "s.csv", encoding="latin-1")
     assert_refused(lambda: read_samples(tmp_path / "s.csv"), "not in utf-8; name its encoding")
 
@@ -301,7 +304,8 @@ def test_tables_of_other_kinds_are_read_as_text(tmp_path, monkeypatch):
         ("no", range(5, 17), "'no' may only number the samples"),
         ("patient_id", [3, 9, 4, 21, 33, 2, 7, 8, 91, 11, 15, 12], "'patient_id' may only number"),
         ("copy", [2, 7] * 6, "'copy' has one value for each label"),
-        ("y", ["Ja", "ja"] * 6, "'Ja' and 'ja' differ only in case"),
+        ("y", ["Ja", "ja"] * 6, "'Ja' and 'ja' look alike"),
+        ("y", ["für", "fu\u0308r\u200b"] * 6, "look alike and are two classes"),
         ("id", [1.5, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], None),
         ("age", [3, 9, 4, 21, 33, 2, 7, 8, 91, 11, 15, 12], None),
         ("copy", [2, 7] * 5 + [2, 2], None),
@@ -384,8 +388,8 @@ def test_npz(tmp_path):
         ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", None, "column 'a' .* not numbers, such as '12,5'"),
         ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
         ("a.csv", "a,b,y\ncm,,-\n1,2,u\n2,3,v\n", None, "second row .* units, such as 'cm' in column 'a'"),
-        ("a.csv", "a,y\n1,u\n2,v\na,y\n", None, r"repeats its names \(first for sample 3\); remove them"),
-        ("a.csv", "Title,,\na,b,y\n1,2,u\n", None, "columns 2 and 3 of .* have no name; name them below any title"),
+        ("a.csv", "a,y\n1,u\n2,v\na,y\n", None, "sample 3 of .* repeats the names; remove it"),
+        ("a.csv", "Title,,\na,b,y\n1,2,u\n", None, "columns 2 and 3 of .* have no name; name or drop them"),
         ("a.csv", "Title\na,y\n1,u\n", None, "cannot be read .* remove titles"),
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),

@@ -566,8 +566,13 @@ def test_parameters_set_after_fit(model):
 
 
 def test_missing_values_and_text():
-    for value, words in ((np.nan, "contains NaN; fill missing values"), ("bad", "'bad'; encode columns of text")):
-        table = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.5, value, 1.0]})
+    for values, words in (
+        ([0.5, np.nan, 1.0], "contains NaN; fill missing values"),
+        ([0.5, "bad", 1.0], "'bad'; encode columns of text"),
+        (pd.Categorical(["u", "v", "u"]), "Cannot cast.*; encode columns of text"),
+        (pd.date_range("2024", periods=3), "columns of dates or durations; convert them"),
+    ):
+        table = pd.DataFrame({"a": pd.array([1, 2, 3], dtype="Int64"), "b": values})
         for estimator in (ib.GLNClassifier(2), GaLUClassifier(2)):
             with pytest.raises(ib.InputError, match=words) as told:
                 estimator.fit(table, [0, 1, 0])

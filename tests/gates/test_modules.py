@@ -98,8 +98,9 @@ class Pooled(nn.Module):
 test_modules_without_a_margin_problem = refusals(
     (lambda: svm_lc(Z, Y, layers(bias=True, inputs=11)), "append a column of ones to X"),
     (lambda: svm_lc(X, Y, layers(inputs=11)), "no biases; leave out the last column of X"),
-    (lambda: svm_lc(X, Y, layers(inputs=10)), r"does not take inputs of shape \(n, 12\)"),
+    (lambda: svm_lc(X, Y, layers(inputs=10)), r"does not take float64 inputs of shape \(n, 12\)"),
     (lambda: svm_lc(X, Y, layers(outputs=2)), "2 outputs"),
+    (lambda: svm_lc(X, Y, nn.LSTM(12, 1)), "returns tuple; return one tensor"),
     (lambda: svm_lc(X, Y, nn.Linear(12, 1)), "calls relu or leaky_relu 0 times"),
     (lambda: svm_lc(X, Y, nn.Sequential(layers(), nn.ReLU())), "calls relu or leaky_relu 2 times"),
     (lambda: svm_lc(X, Y, nn.Sequential(layers(), nn.Tanh())), "readout weight"),
