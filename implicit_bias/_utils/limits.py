@@ -53,8 +53,7 @@ class Deadline:
 
     def __init__(self, max_seconds: float | None = None) -> None:
         self._seconds = math.inf if max_seconds is None else as_positive(max_seconds, "max_seconds", infinite=True)
-        self._begin = time.perf_counter()
-        self.interrupted = False
+        self._begin, self.interrupted = time.perf_counter(), False
         #: True while `call` runs a function of the user, in which Ctrl-C raises KeyboardInterrupt as usual.
         self._outside = False
         #: The deadline of which this one is a `part`.

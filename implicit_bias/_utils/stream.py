@@ -59,8 +59,7 @@ class TorchStream:
         """Draw an array (count,) of numbers from N(0, deviation²) in float32, like `normal_` of a new tensor."""
         if count < BLOCK:
             return np.array([self._one() * deviation for _ in range(count)], dtype=f32)
-        whole = count - count % BLOCK
-        drawn = np.empty(count, dtype=f32)
+        whole, drawn = count - count % BLOCK, np.empty(count, dtype=f32)
         drawn[:whole] = _box_muller(self.uniform(count)[:whole])
         if whole < count:
             drawn[-BLOCK:] = _box_muller(self.uniform(BLOCK))

@@ -239,9 +239,7 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
 def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
     """Return [t′] for a soft margin, with t′ > t, so that errors of margins f (n,) near m_i leave no slack; else []."""
     near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
-    if problem.hard or not near.any():
-        return []
-    return [t * (1 + 4 * float((error[near] / f[near]).max()))]
+    return [] if problem.hard or not near.any() else [t * (1 + 4 * float((error[near] / f[near]).max()))]
 
 
 def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
@@ -319,7 +317,6 @@ class _Lower:
     optimistic: float
 
     def imprecise(self, gap: float) -> bool:
-        """Return True if rounding errors of the bound are a large part of the relative `gap`."""
         accepted = max(ACCEPTED_SHARE_OF_GAP * min(gap, 1.0), ACCEPTED_ERROR)
         return self.optimistic - self.bound > accepted * self.optimistic
 
@@ -403,8 +400,7 @@ def _with_zero_sum(problem: MarginProblem, lam: Array) -> Array:
     unit = 2.0 ** (np.frexp(lam.sum())[1] - 52)
     lam = np.floor(lam / unit)
     excess = lam[positive].sum() - lam[~positive].sum()
-    largest = np.argmax(np.where(positive if excess > 0 else ~positive, lam, -1.0))
-    lam[largest] -= abs(excess)
+    lam[np.argmax(np.where(positive if excess > 0 else ~positive, lam, -1.0))] -= abs(excess)
     return lam * unit
 
 

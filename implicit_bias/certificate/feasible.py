@@ -123,8 +123,7 @@ class Equations:
         """An approximate right inverse X of A without combinations of other rows, this A and h; False if not proved."""
         A = self.A.toarray()
         X, kept, others = _right_inverse(A)
-        proved = all(_is_combination(self.A, self.h, kept, i, c) for i, c in others)
-        return X, A[kept], self.h[kept], proved
+        return X, A[kept], self.h[kept], all(_is_combination(self.A, self.h, kept, i, c) for i, c in others)
 
 
 def _residual(A: Array, h: Array, x: Array) -> tuple[Array, Array]:

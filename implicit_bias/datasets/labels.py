@@ -128,8 +128,7 @@ class Labelled(ABC):
             raise InputError(f"there are {len(codes)} labels for {len(scores)} samples; give one label per sample")
         if scores.ndim == 1:
             return np.where(codes == 1, scores, -scores)
-        rows = np.arange(len(scores))
-        others = scores.copy()
+        rows, others = np.arange(len(scores)), scores.copy()
         others[rows, codes] = -np.inf
         return np.asarray(scores[rows, codes] - others.max(axis=1))
 

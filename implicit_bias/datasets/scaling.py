@@ -59,8 +59,7 @@ class Scaling:
     @classmethod
     def standard(cls, X: Array) -> Self:
         """Return the scaling of X (n, p) to columns of mean 0 and standard deviation 1; equal entries become 0."""
-        varied = X.max(axis=0) > X.min(axis=0)
-        mean = X.mean(axis=0)
+        varied, mean = X.max(axis=0) > X.min(axis=0), X.mean(axis=0)
         # Squares of very large or small numbers would overflow or vanish.
         size = np.where(varied, np.abs(X - mean).max(axis=0), 1.0)
         return cls([("subtract", mean), ("divide", np.where(varied, size * ((X - mean) / size).std(axis=0), 1.0))])

@@ -298,12 +298,11 @@ class _Table:
         given: dict[str, Any] = {"index_col": False, "skipinitialspace": True, "keep_default_na": False}
         # Read in chunks, a column could have both numbers and texts.
         given |= self.options | options | {"low_memory": False}
-        content = self.file if self.content is None else io.BytesIO(self.content)
         try:
             with warnings.catch_warnings():
                 # For rows longer than the first, pandas would drop their end with only a warning.
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                return pd.read_csv(content, **given)
+                return pd.read_csv(self.file if self.content is None else io.BytesIO(self.content), **given)
         except pd.errors.ParserWarning:
             reason = "a row is longer than the first"
         except UnicodeError:
@@ -311,8 +310,7 @@ class _Table:
             raise InputError(f"{self.file} is not in {name}; name its encoding (--encoding latin-1 …)") from None
         except (LookupError, ValueError, OSError, EOFError, pd.errors.ParserError) as error:
             reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. C error: ")
-        remedy = "remove titles, and write rows of one length, in UTF-8"
-        raise InputError(f"{self.file} cannot be read as a table ({reason}); {remedy}")
+        raise InputError(f"{self.file} cannot be read as a table ({reason}); write rows of one length, without titles")
 
     def _separator(self, given: str) -> str:
         """Return the separator: `given`, of a line sep=…, or of all first rows alike, outside quotes and numbers.

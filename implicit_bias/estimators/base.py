@@ -303,8 +303,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             return none
         earlier = list(self.certificate_) if isinstance(self.certificate_, list) else [self.certificate_]
         native = self.solver in (None, "NATIVE") and all(solution.solver == "NATIVE" for solution in earlier)
-        same = len(earlier) == len(none) and np.array_equal(self._codes, data.codes)
-        return earlier if native and same else none
+        return earlier if native and len(earlier) == len(none) and np.array_equal(self._codes, data.codes) else none
 
     def _sample_weights(self, X: Array, y: Any, sample_weight: Any) -> tuple[np.ndarray, Array]:
         """Return the indices (m,) of the distinct samples with weight, and their c_i (m,), with class weights."""

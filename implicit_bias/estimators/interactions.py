@@ -200,8 +200,7 @@ def _drawn(
     """Return a candidate: at most `most` of the `varied` columns, often from `parents`, drawn by their `shares`."""
     kind = random.random()
     if kind > RENEWED + JOINED:
-        size = random.integers(1, min(most, len(varied)) + 1)
-        return sorted(random.choice(varied, size, replace=False).tolist())
+        return sorted(random.choice(varied, random.integers(1, min(most, len(varied)) + 1), replace=False).tolist())
     one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares))
     if kind <= RENEWED:
         return list(one)

@@ -137,8 +137,7 @@ class MultipleKernelClassifier(MarginClassifier):
         gates: list[Any] = [problem.gates for problem in problems]
         super()._set_results([problem.replace(gates=None) for problem in problems], solutions)
         kernels, samples, coefficients = gates[0].kernels, gates[0].samples, np.stack([g.coefficients for g in gates])
-        used = coefficients.any(axis=(0, 1))
-        sizes = length(self.weights_, axis=-1)
+        used, sizes = coefficients.any(axis=(0, 1)), length(self.weights_, axis=-1)
         totals = sizes.sum(axis=-1, keepdims=True)
         self.kernel_weights_ = np.divide(sizes, totals, out=np.zeros_like(sizes), where=totals > 0)
         self.dual_coef_ = coefficients[..., used] if len(gates) > 1 else coefficients[0][:, used]

@@ -193,8 +193,7 @@ def _fit_to_nu(
         if hopeless or following > MAX_RATIO * first:
             text = f"no weights of a norm up to {proved:.2g} have a mean slack below nu={nu:g}, which is proved"
             cause = "the samples surround the origin, and no linear function of their features separates them from it"
-            remedy = "use a Gaussian kernel (the default), gates that close, or a larger nu"
-            raise InputError(f"{text}: {cause}; {remedy}")
+            raise InputError(f"{text}: {cause}; use a Gaussian kernel (the default), gates that close, or a larger nu")
         if _reached(bounds, nu, estimator.tol) or solution.status is not Status.OPTIMAL or following == C:
             break
         C = following

@@ -131,8 +131,7 @@ class GatedFeatures(Features):
             return upper, lower, error
         more, rest, off = precise_product(lost, self.X[rows])
         upper, again = two_sum(upper, more)
-        sizes = np.abs(lower) + np.abs(rest) + np.abs(again)
-        return upper, lower + rest + again, error + off + 4 * UNIT * sizes
+        return upper, lower + rest + again, error + off + 4 * UNIT * (np.abs(lower) + np.abs(rest) + np.abs(again))
 
     @property
     def _terms(self) -> int:

@@ -88,8 +88,7 @@ class Gates(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the gates, shape (k,), for data frames: the class name in lower case and a number."""
         self._require_fitted()
-        name = type(self).__name__.lower()
-        return np.array([f"{name}{j}" for j in range(len(self.groups))], dtype=object)
+        return np.array([f"{type(self).__name__.lower()}{j}" for j in range(len(self.groups))], dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted

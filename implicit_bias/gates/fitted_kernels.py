@@ -133,8 +133,7 @@ def _narrow(values: Array) -> bool:
     """Return True if, for most samples x, |k(x, z)|/√(k(x, x) k(z, z)) < NARROW for all kernels and other samples z."""
     nearest = np.zeros(values.shape[1])
     for K in values:
-        lengths = np.sqrt(np.abs(K.diagonal()))
-        others = np.abs(K)
+        lengths, others = np.sqrt(np.abs(K.diagonal())), np.abs(K)
         np.fill_diagonal(others, 0.0)
         sizes = np.outer(lengths, lengths)
         nearest = np.maximum(nearest, np.divide(others, sizes, out=others, where=sizes > 0).max(axis=1))

@@ -51,8 +51,7 @@ class FunctionGates(Gates):
     learned = ("n_features_in_", "k_")
 
     def __init__(self, function: Callable[[Array], Any], grouping: Any = None) -> None:
-        self.function = function
-        self.grouping = grouping
+        self.function, self.grouping = function, grouping
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         X, _ = self._first_inputs(X, sample_weight)
@@ -101,8 +100,7 @@ class FunctionContexts(ContextGates):
     learned = ("n_features_in_", "units")
 
     def __init__(self, function: Callable[[Array], Any], contexts: int) -> None:
-        self.function = function
-        self.contexts = contexts
+        self.function, self.contexts = function, contexts
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         as_count(self.contexts, "contexts")
@@ -173,8 +171,7 @@ class SoftGates(Gates):
     learned = ("directions_", "n_features_in_")
 
     def __init__(self, weights: Any, sharpness: float = 1.0) -> None:
-        self.weights = weights
-        self.sharpness = sharpness
+        self.weights, self.sharpness = weights, sharpness
         self.fit()
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
@@ -208,8 +205,7 @@ class LeakyReLUGates(Gates):
     learned = ("directions_", "n_features_in_")
 
     def __init__(self, weights: Any, slope: float = 0.01) -> None:
-        self.weights = weights
-        self.slope = slope
+        self.weights, self.slope = weights, slope
         self.fit()
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:

@@ -302,8 +302,7 @@ def _put(values: Array, rows: np.ndarray, columns: np.ndarray, total: Array, siz
 def _arccos(size: int) -> Array:
     """Return the a_k, last first, of arccos x/(π√(1 − x)) ≈ Σ_k a_k (2x − 1)ᵏ for 0 ≤ x ≤ 1; shape (terms/9, 9)."""
     series = Chebyshev.interpolate(lambda x: np.arccos(x) / np.pi / np.sqrt(1 - x), TERMS[size] - 1, domain=[0, 1])
-    coefficients = series.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef
-    return np.asarray(coefficients, float)[::-1].reshape(-1, 9)
+    return np.asarray(series.convert(kind=Polynomial, domain=[0, 1], window=[-1, 1]).coef, float)[::-1].reshape(-1, 9)
 
 
 def _shaped(buffer: Array, *shape: int) -> Array:
@@ -422,7 +421,6 @@ def receptive_fields(
     width = math.isqrt(inputs)
     if width**2 != inputs or not 1 <= side <= width or stride < 1 or int(side) != side or int(stride) != stride:
         text = f"side={side} and stride={stride} must be whole numbers that fit square images"
-        remedy = "keep fit_intercept=False, or give sets of columns"
-        raise InputError(f"{text}, but there are {inputs} columns; {remedy}")
+        raise InputError(f"{text}, but there are {inputs} columns; keep fit_intercept=False, or give sets of columns")
     image, corners = np.arange(inputs).reshape(width, width), range(0, width - int(side) + 1, int(stride))
     return [image[i : i + int(side), j : j + int(side)].ravel() for i in corners for j in corners]

@@ -242,10 +242,7 @@ class HyperplaneGates(_HyperplaneContexts):
     made_of = ("units", "contexts", "seed", "cutoff")
 
     def __init__(self, units: int = 10, contexts: int = 2, seed: int = 1, cutoff: Cutoff = "median") -> None:
-        self.units = units
-        self.contexts = contexts
-        self.seed = seed
-        self.cutoff = cutoff
+        self.units, self.contexts, self.seed, self.cutoff = units, contexts, seed, cutoff
 
     @classmethod
     def from_hyperplanes(cls, directions: Any, cutoffs: Any, contexts: int = 2) -> Self:
@@ -319,11 +316,7 @@ class SubsetGates(_HyperplaneContexts):
     def __init__(
         self, units: int = 400, contexts: int = 4, columns: Any = 3, seed: int = 1, cutoff: Cutoff = (0.1, 0.9)
     ) -> None:
-        self.units = units
-        self.contexts = contexts
-        self.columns = columns
-        self.seed = seed
-        self.cutoff = cutoff
+        self.units, self.contexts, self.columns, self.seed, self.cutoff = units, contexts, columns, seed, cutoff
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         self.check()
@@ -398,10 +391,7 @@ class RandomHalfSpaces(ThresholdGates):
     made_of = ("units", "seed", "cutoff", "always_on")
 
     def __init__(self, units: int = 20, seed: int = 1, cutoff: Cutoff = "median", always_on: bool = False) -> None:
-        self.units = units
-        self.seed = seed
-        self.cutoff = cutoff
-        self.always_on = always_on
+        self.units, self.seed, self.cutoff, self.always_on = units, seed, cutoff, always_on
 
     @property
     def groups(self) -> np.ndarray:  # type: ignore[override]

@@ -298,7 +298,6 @@ def svm_of_optimiser(
     >>> solve(problem).status.name
     'OPTIMAL'
     """
-    layers = layers_of(optimiser)
-    gates = fitted_gates(X, gates, grouped=True)
+    layers, gates = layers_of(optimiser), fitted_gates(X, gates, grouped=True)
     name = f"SVM of {optimiser if isinstance(optimiser, str) else ' and '.join(map(str, layers))}"
     return _build(X, y, gates, TwoLayerNorm(gates.groups, *layers, multiplicities), C, name)

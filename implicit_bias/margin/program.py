@@ -66,8 +66,6 @@ def program_of(problem: Any, reduce: bool, quadratic: bool) -> MarginProgram:
     linear = [] if problem.constraints is None else problem.constraints.expressions(columns.T / scale)
     program = MarginProgram(cp.Minimize(objective), [constraint, *linear, *constraints])
     program.weights = (columns.T @ V.T if reduce else columns.T) / scale
-    program.intercept = b
-    program.margins = margins
-    program.margin_constraint = constraint
-    program.linear_constraints = linear
+    program.intercept, program.margins = b, margins
+    program.margin_constraint, program.linear_constraints = constraint, linear
     return program

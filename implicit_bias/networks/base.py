@@ -162,8 +162,7 @@ class GatedNetwork(nn.Module, ABC):
         X = as_floats(X, "X", 2)
         if X.shape[1] != self.inputs:
             raise InputError(f"X has {X.shape[1]} columns, but the network takes {self.inputs}")
-        like = self.first_parameter()
-        contexts = self.contexts(X)
+        like, contexts = self.first_parameter(), self.contexts(X)
         inputs = torch.as_tensor(X, dtype=like.dtype, device=like.device)
         return inputs, None if contexts is None else contexts.to(like.device)
 

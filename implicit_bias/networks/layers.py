@@ -1,7 +1,6 @@
 """Networks of bias-free layers: ReLU networks with learned or frozen gates, linear networks, and trained readouts."""
 
 import itertools
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ Tensors = Sequence[Tensor]
 
 
 class LayeredNetwork(GatedNetwork):
-    """Bias-free layers d → k_1 → … → k_L → q; subclasses define the hidden layers.
+    """Bias-free layers d → k_1 → … → k_L → q, by default those of a ReLU network.
 
     `activations` and `fixed_gates` accept weights and filters with a leading axis of networks, for `train`.
     """
@@ -54,9 +53,11 @@ class LayeredNetwork(GatedNetwork):
         gates = self.fixed_gates([u.detach().cpu().double() for u in self.filters()], torch.as_tensor(X))
         return None if gates is None else torch.cat(gates, dim=1)
 
-    @abstractmethod
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """Return the last hidden layer (…, n, k_L) of X (…, n, d), given all weights and known gates (…, n, k_ℓ)."""
+        for weight in weights[:-1]:
+            X = torch.relu(X @ weight.mT)
+        return X
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         outputs = self._hidden(X, contexts) @ self.layers[-1].T
@@ -116,11 +117,6 @@ class ReLUNetwork(LayeredNetwork):
     >>> network.effective_weights().shape, network.hidden(task.X_val).shape
     ((20, 65), (359, 20))
     """
-
-    def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        for weight in weights[:-1]:
-            X = torch.relu(X @ weight.mT)
-        return X
 
     def input_layers(self) -> list[Any]:
         return [self.layers]
@@ -224,6 +220,4 @@ class ReadoutNetwork(LayeredNetwork):
     hidden_is_trained = False
 
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
-        for weight in filters:
-            X = torch.relu(X @ weight.mT)
-        return X
+        return super().activations([*filters, *weights], filters, X)

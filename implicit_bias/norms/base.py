@@ -274,8 +274,7 @@ class Norm(ABC):
             return inf
         both, by = without_exponent(np.column_stack([V, error]))
         V, error = both[:, :-1], both[:, -1]
-        size = self._dual_within(V, error) if both.any() else 0.0
-        return above(size * (1 + 2 * self.rounding(*V.shape)), by)
+        return above((self._dual_within(V, error) if both.any() else 0.0) * (1 + 2 * self.rounding(*V.shape)), by)
 
     def _dual_within(self, V: Array, error: Array) -> float:
         """`dual_upper` for V (k, d) and error (k,) of largest number about 1, before its factor 1 + 2 · `rounding`."""

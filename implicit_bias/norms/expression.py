@@ -64,8 +64,7 @@ class ExpressionNorm(Norm):
             raise InputError(
                 "ExpressionNorm needs a function of a CVXPY expression W; `dual` must be a function of an array or None"
             )
-        self.function = function
-        self.dual_function = dual
+        self.function, self.dual_function = function, dual
         self.has_formula = dual is not None
         self.name = as_text(name, "name")
 

@@ -127,8 +127,7 @@ def weights_of_predictors(predictors: ArrayLike, units: int) -> Array:
     >>> global_predictors(weights_of_predictors([[5.0], [6.0], [9.0]], units=2), units=2)[:, :, 0].tolist()
     [[5.0, 9.0], [6.0, 10.0]]
     """
-    beta = as_floats(predictors, "predictors", 2)
-    units = as_count(units, "units")
+    beta, units = as_floats(predictors, "predictors", 2), as_count(units, "units")
     if (len(beta) - 1) % units:
         raise InputError(
             f"{len(beta)} predictors are not (K − 1)H + 1 for H = {units} units and an integer K; give one for each of "

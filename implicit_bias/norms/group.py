@@ -104,8 +104,7 @@ class GroupLasso(Norm):
         whole = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
         if array.ndim != 1 or array.size == 0 or not whole:
             raise InputError("groups must be a one-dimensional array of whole numbers, one per gate")
-        self.groups = array
-        self.gates = len(array)
+        self.groups, self.gates = array, len(array)
         self.labels, self.index = np.unique(array, return_inverse=True)
         instead = "a weight of 1e-6 leaves a group practically unpenalised"
         c = as_positives(weights, len(self.labels), "group weights", instead)

@@ -95,8 +95,7 @@ class NuclearNorm(Norm):
         return GroupLasso(self.for_gates(len(lengths)).groups).dual_bound(lengths)
 
     def _dual_within(self, V: Array, error: Array) -> float:
-        largest = float(singular_bounds(self.matrices(V))[0].max())
-        return largest + self.dual_bound(error) * (1 + share(len(V) + 8))
+        return float(singular_bounds(self.matrices(V))[0].max()) + self.dual_bound(error) * (1 + share(len(V) + 8))
 
     def expression(self, W: cp.Expression) -> cp.Expression:
         """Norm Σ_h ‖ζ_h‖_* as a CVXPY expression."""

@@ -39,10 +39,7 @@ SCALERS: dict[str, Callable[[Any], list[tuple[str, Any]]]] = {
         ("add", s.min_),
         *(_limits(s.n_features_in_, *s.feature_range) if s.clip else ()),
     ],
-    "MaxAbsScaler": lambda s: [
-        ("divide", s.scale_),
-        *(_limits(s.n_features_in_, -1.0, 1.0) if s.clip else ()),
-    ],
+    "MaxAbsScaler": lambda s: [("divide", s.scale_), *(_limits(s.n_features_in_, -1.0, 1.0) if s.clip else ())],
 }
 
 

@@ -149,8 +149,7 @@ def problem_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Margi
         if max(k, d) > MAX_INPUTS:
             raise InputError(f"it has more than {MAX_INPUTS} gates or inputs")
         features = UnkeptFeatures((n, k, d), bool(gated))
-    norm = getattr(all_norms, about["norm"])
-    constraints = None
+    norm, constraints = getattr(all_norms, about["norm"]), None
     if "constraints.equal" in arrays:
         equal, shape = arrays["constraints.equal"].astype(bool), (features.k, features.d)
         places = (arrays["constraints.row"], arrays["constraints.column"])

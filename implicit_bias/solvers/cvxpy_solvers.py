@@ -101,8 +101,7 @@ class CvxpySolver(Solver):
                 program.get_problem_data(**chosen)
                 program.solve(**chosen, verbose=options.verbose, **self.translated(options))
         weights, dual = program.weights.value, program.margin_constraint.dual_value
-        b = program.intercept.value
-        stats = program.solver_stats
+        b, stats = program.intercept.value, program.solver_stats
         iterations = -1 if stats is None or stats.num_iters is None else int(stats.num_iters)
         stopped = options.stop()
         if stopped is None and iterations >= self.translated(options).get(self.limit_option, np.inf):

@@ -103,12 +103,10 @@ class MarginFunction(Objective):
         network.cpu().double()
         for bias in readout_biases(network):
             bias.data.zero_()
-        self.degree = network.degree
-        self.network = network
+        self.degree, self.network = network.degree, network
         self.inputs, self.contexts = network.tensors(X)
         self.layers = [one.one_layer(X) for one in network.parts]
-        self.has_kinks = self.contexts is None
-        self.outputs = network.outputs
+        self.has_kinks, self.outputs = self.contexts is None, network.outputs
         self.y = torch.as_tensor(y) if self.outputs == 1 else torch.as_tensor(y).long()
         #: Indices of the pairs (i, c), c ≠ y_i, in the flattened outputs.
         self.pairs = (self.y[:, None] != torch.arange(self.outputs)).flatten().nonzero()[:, 0]

@@ -238,8 +238,7 @@ class ScaledIteration(Iteration):
     def _grow(self, margins: Any, radial: float, tangential: float, sharpness: float) -> bool:
         """Let R grow if u is close to stationary; return True, without growth, if the descent has converged."""
         smallest = float(margins.min())
-        mean = radial * sharpness / self.function.degree
-        gap = min(1.0, mean / smallest - 1) if smallest > 0 else 1.0
+        gap = min(1.0, radial * sharpness / self.function.degree / smallest - 1) if smallest > 0 else 1.0
         settled = tangential <= max(self.config.stationarity, SLACK * gap) * float(np.hypot(radial, tangential))
         if not ((settled or self.crossing) and radial > 0):
             return False

@@ -128,8 +128,7 @@ class Spectral(LayerNorm):
         if G.shape[-2] > G.shape[-1]:
             return self.nearest(G.mT).mT
         squares, axes = torch.linalg.eigh(G @ G.mT)
-        excess = 1.0 - squares.clamp(min=1.0).rsqrt()
-        return G - (axes * excess) @ (axes.mT @ G)
+        return G - (axes * (1.0 - squares.clamp(min=1.0).rsqrt())) @ (axes.mT @ G)
 
 
 class NewtonSchulz(Spectral):

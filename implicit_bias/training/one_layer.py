@@ -113,8 +113,7 @@ class LayerFunction(Objective):
 
     def flat(self, w: Array) -> Tensor:
         parts, readout = self._explicit(w)
-        hidden = np.einsum("mc,mhd->hcd", self.turn, parts).ravel()
-        inner = np.split(hidden, np.cumsum(self.sizes[::2])[:-1])
+        inner = np.split(np.einsum("mc,mhd->hcd", self.turn, parts).ravel(), np.cumsum(self.sizes[::2])[:-1])
         outer = np.split(readout[self.free > 0], np.cumsum(self.sizes[1::2])[:-1])
         return torch.as_tensor(np.concatenate([part for own in zip(inner, outer, strict=True) for part in own]))
 

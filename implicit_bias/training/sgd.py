@@ -105,8 +105,7 @@ def train(
     bar = -np.inf if target is None else as_positive(target, "target")
     check_callable(progress, "progress")
     generator = torch.Generator().manual_seed(as_seed(seed))
-    place = _device(device)
-    alone = each[0] is networks
+    place, alone = _device(device), each[0] is networks
     largest = torch.finfo(each[0].first_parameter().dtype if alone else torch.float32).max
     if max(config.rates(2)) > largest:
         raise InputError(f"lr must be at most {largest:.1e}, the network's largest number, not {config.lr:g}")
@@ -131,8 +130,7 @@ def _device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {shown(name)} cannot be used ({reason}); use 'cpu'") from None
+        raise InputError(f"device {shown(name)} cannot be used ({str(error).splitlines()[0]}); use 'cpu'") from None
     return device
 
 

@@ -466,8 +466,7 @@ class ProjectedIteration(LayeredIteration):
         while True:
             layers = zip(self.margins.norms, v, g, strict=True)
             new = tuple(norm.nearest(each + self.length * own) for norm, each, own in layers)
-            q = self.margins.evaluate(new)[0]
-            change = _minus(new, v)
+            q, change = self.margins.evaluate(new)[0], _minus(new, v)
             model = loss - _dot(g, change) + _dot(change, change) / (2 * self.length)
             tiny = self.length * self.sharpness * self.margins.dual(g) <= np.finfo(float).tiny
             if self._softmin(q)[0] <= model + ROUNDING * abs(loss) or tiny:

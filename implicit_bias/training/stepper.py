@@ -57,8 +57,7 @@ class MarginStepper(Stepper):
 
     def mean_loss(self, outputs: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss of outputs (b,) or (b, q) at targets of the same shape, or at classes (b,)."""
-        b = len(y)
-        classes = outputs.ndim == 2 and y.ndim == 1
+        b, classes = len(y), outputs.ndim == 2 and y.ndim == 1
         return mean_losses(outputs.reshape(1, b, -1), y[None] if classes else y.reshape(1, b, -1), self.loss)[0]
 
     @torch.no_grad()

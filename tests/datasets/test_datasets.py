@@ -390,7 +390,7 @@ def test_npz(tmp_path):
         ("a.csv", "a,b,y\ncm,,-\n1,2,u\n2,3,v\n", None, "second row .* units, such as 'cm' in column 'a'"),
         ("a.csv", "a,y\n1,u\n2,v\na,y\n", None, "sample 3 of .* repeats the names; remove it"),
         ("a.csv", "Title,,\na,b,y\n1,2,u\n", None, "columns 2 and 3 of .* have no name; name or drop them"),
-        ("a.csv", "Title\na,y\n1,u\n", None, "cannot be read .* remove titles"),
+        ("a.csv", "Title\na,y\n1,u\n", None, "cannot be read .*, without titles"),
         ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
         ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),

@@ -236,8 +236,7 @@ class BallDescent:
         #: Weights here are `margin` / `scale` times those of the program, and λ is its 1 / `scale`.
         self.scale, self.margin = problem.features.scale(), float(np.mean(problem.required_margin))
         features, required = problem.features.scaled(1 / self.scale), problem.required_margin / self.margin
-        ours = problem.replace(features=features, required_margin=required, C=problem.C * self.scale)
-        self.program = build(ours)
+        self.program = build(problem.replace(features=features, required_margin=required, C=problem.C * self.scale))
         self.count, self.limit = -1, ITERATIONS
         self.stopped: Status | None = None
         #: True if a program of more samples follows.

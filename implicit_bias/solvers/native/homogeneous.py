@@ -378,7 +378,6 @@ def maximise(
 
     `EmbeddedConditions` states what `factorise` returns. For inseparable samples, τ tends to 0, and x/‖x‖ to a proof.
     """
-    unit = program.h.unit()
-    one = 1 + 0 * program.c[0]
+    unit, one = program.h.unit(), 1 + 0 * program.c[0]
     start = EmbeddedIterate(0 * program.c, 0 * program.e, unit, unit, one, one)
     descend_from(start, observe, lambda at: EmbeddedConditions(program, at, factorise), LEAST_CENTRING)

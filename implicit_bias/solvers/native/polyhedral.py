@@ -161,8 +161,7 @@ class PolyhedralConditions:
     def __init__(self, program: PolyhedralProgram, at: PolyhedralIterate) -> None:
         self.program, self.at = program, at
         e, groups = program.factors, program.groups
-        sums = sum(float(np.vdot(x, z)) for x, z in zip(at.x, at.z, strict=True))
-        self.mu = sums / sum(x.size for x in at.x)
+        self.mu = sum(float(np.vdot(x, z)) for x, z in zip(at.x, at.z, strict=True)) / sum(x.size for x in at.x)
         ball = slice(1 if program.hard else 2, None)
         (x1, x2, *x3), (z1, z2, *z3) = at.x[ball], at.z[ball]
         one, two = (x1 / z1, x2 / z2) if program.sums else (z1 / x1, z2 / x2)

@@ -144,8 +144,7 @@ def inseparability_proof(
 
     `ends(step, λ)` is called after every step and returns True to end the search, with None as the result.
     """
-    rows = LPRows(kernels, intercept_column)
-    free = free_on_device(kernels.ones)
+    rows, free = LPRows(kernels, intercept_column), free_on_device(kernels.ones)
     # A step takes the matrix and a copy, the features, and copies of inputs or gate values.
     need = 8 * (2 * rows.size**2 + rows.n * (rows.size + 3 * max(rows.shape)))
     if need > (free_memory() if free is None else free):

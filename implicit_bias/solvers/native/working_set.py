@@ -205,8 +205,7 @@ class SampleSet(GrowingSet, Support):
         scaled, settings, known = self.scaled, self.settings, self.best
         lam, eta, b = known.weights
         V = scaled.adjoint(lam)
-        f = scaled.margins(V, eta, b)
-        many = many_bounded(lam, scaled.box, settings)
+        f, many = scaled.margins(V, eta, b), many_bounded(lam, scaled.box, settings)
         least = upper_bound(float(eta @ scaled.squares(V) ** 0.5), f, scaled.box)[1] if many else 1.0
         xp, away = library(f), library(f).nan_to_num(f / least - 1, nan=0.0)
         low = away < 0
