@@ -30,11 +30,7 @@ def test_alignment():
 
 def test_summary_over_seeds():
     table = pd.DataFrame(
-        {
-            "model": ["A", "A", "B"],
-            "status": ["OPTIMAL", "NOT_SEPARABLE", "OPTIMAL"],
-            "error": [0.2, np.nan, 0.5],
-        }
+        {"model": ["A", "A", "B"], "status": ["OPTIMAL", "NOT_SEPARABLE", "OPTIMAL"], "error": [0.2, np.nan, 0.5]}
     )
     rows = summarise(table, by=["model"]).set_index("model")
     assert rows.loc["A", ["seeds", "certified"]].tolist() == [2, 1]

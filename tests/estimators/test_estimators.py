@@ -520,10 +520,7 @@ test_joint_problems_that_do_not_exist = refusals(
     (ib.GLNClassifier(multi_class="shared", norm="frobenius"), "takes norm='group-lasso', not 'frobenius'$"),
     (ib.GLNClassifier(multi_class="joint", norm=ib.Frobenius()), "takes norm='group-lasso' or 'frobenius'"),
     (ib.GLNClassifier(multi_class="joint", constraints=lambda f: []), "use multi_class='ovr'"),
-    (
-        ib.HiddenLayerClassifier(multi_class="joint"),
-        "HiddenLayerClassifier has no joint problem of several classes",
-    ),
+    (ib.HiddenLayerClassifier(multi_class="joint"), "HiddenLayerClassifier has no joint problem of several classes"),
     (
         ib.MultipleKernelClassifier(multi_class="joint"),
         "MultipleKernelClassifier has no joint problem of several classes",

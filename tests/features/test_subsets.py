@@ -76,14 +76,8 @@ test_what_does_not_fit_is_refused = refusals(
     (lambda X: ib.SubsetGates(columns=[]).fit(X), "columns must be a whole number"),
     (lambda X: ib.SubsetGates(columns=[[99]]).fit(X), "columns from 0 to 6, not"),
     (lambda X: ib.SubsetFeatures(X, [[0]], [[0, 1]], 2), "must be"),
-    (
-        lambda X: ib.SubsetFeatures(X, np.full((40, 1), 2), [[0, 1]], 2),
-        "contexts must be whole numbers from 0 to 1",
-    ),
-    (
-        lambda X: ib.SubsetFeatures(X, np.zeros((40, 1), int), [[0, 7]], 2),
-        "subsets must be whole numbers from 0 to 6",
-    ),
+    (lambda X: ib.SubsetFeatures(X, np.full((40, 1), 2), [[0, 1]], 2), "contexts must be whole numbers from 0 to 1"),
+    (lambda X: ib.SubsetFeatures(X, np.zeros((40, 1), int), [[0, 7]], 2), "subsets must be whole numbers from 0 to 6"),
     (lambda X: ib.svm_classes(X, np.arange(40) % 3, ib.SubsetGates(3)), "takes gates of all inputs"),
     (lambda X: ib.GatedLinearNetwork(ib.SubsetGates(3).fit(X)), "units of a GLN see all inputs"),
     (lambda X: ib.InteractionClassifier(multi_class="joint").fit(X, np.arange(40) % 3), "multi_class='ovr' only"),

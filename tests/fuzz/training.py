@@ -185,11 +185,7 @@ def _train_together(draw: Draw) -> None:
     options["config"] = how(steps=steps, batch_size=draw.pick([1, 7, 999]), lr=lr, loss=loss)
     given = draw.either(networks, others)
     found = draw.call(
-        ib.train,
-        networks=given,
-        must=wrong,
-        may=scale > 1 or lr > 1 or (how is ib.SGD and lr > 0.01),
-        **options,
+        ib.train, networks=given, must=wrong, may=scale > 1 or lr > 1 or (how is ib.SGD and lr > 0.01), **options
     )
     expect(found.losses.shape == (len(networks),) and np.all((found.losses >= 0) & (found.losses < np.inf)), "losses")
     expect(all(bool(w.isfinite().all()) for network in networks for w in network.parameters()), "no finite weights")

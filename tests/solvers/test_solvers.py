@@ -107,10 +107,7 @@ test_bad_input = refusals(
     (lambda: ib.solve("problem"), "MarginProblem"),
     (lambda: ib.solve(problem("constant", "frobenius", C=1.0), "OSQP"), "soft margin"),
     (lambda: ib.solve(CASE, max_seconds=-1), "max_seconds"),
-    (
-        lambda: ib.solve(CASE, "CLARABEL", callback=print),
-        "^CLARABEL does not support all of",
-    ),
+    (lambda: ib.solve(CASE, "CLARABEL", callback=print), "^CLARABEL does not support all of"),
     (lambda: ib.solve(CASE, device="nowhere"), "^'nowhere' is no device"),
     (lambda: ib.solve(CASE, callback=3), "callback must be a function"),
     (lambda: ib.solve(CASE, device="gpu"), "'gpu' is no device"),

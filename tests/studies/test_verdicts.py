@@ -14,11 +14,7 @@ from implicit_bias.studies.runner import decide, over_seeds
         ([0.1, 0.1, 0.1, 0.1, 3e-05], "yes", "yes in 5 of 5 seeds; −0.1 at K = 2, loss 3e-05–0.1"),
         ([0.1, 0.1, 0.1, 0.1, 2.0], "yes", "yes in 4, no in 1 of 5 seeds; −0.1 at K = 2, loss 0.1–2"),
         ([0.1, 0.1, 0.1, 3.0, 2.0], "undecided", "yes in 3, no in 2 of 5 seeds; −0.1 at K = 2, loss 0.1–3"),
-        (
-            [2.0, 2.0, 2.0, 2.0, None],
-            "no",
-            "no in 4, undecided in 1 of 5 seeds; −0.1 at K = 2, loss 2; or nothing",
-        ),
+        ([2.0, 2.0, 2.0, 2.0, None], "no", "no in 4, undecided in 1 of 5 seeds; −0.1 at K = 2, loss 2; or nothing"),
         ([0.1], "yes", "−0.1 at K = 2, loss 0.1"),
     ],
 )

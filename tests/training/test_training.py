@@ -265,10 +265,7 @@ AIMS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "config"),
-    [*zip(AIMS, cycle(CONFIGS), strict=False), ("galu, signs", CONFIGS[1])],
-)
+@pytest.mark.parametrize(("name", "config"), [*zip(AIMS, cycle(CONFIGS), strict=False), ("galu, signs", CONFIGS[1])])
 def test_training_on_targets_is_torchs_loop(name, config):
     make, y, loss = AIMS[name]
     network, twin, config = make().double(), make().double(), replace(config, loss=loss)

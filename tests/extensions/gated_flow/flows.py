@@ -41,13 +41,7 @@ def mixed(rng):
 
 CASES = [general, singular, exclusive, redundant, mixed]
 #: Blocks, the largest eigenproblem, and copies.
-STRUCTURE = {
-    general: (1, 15, 0),
-    singular: (1, 24, 0),
-    exclusive: (9, 3, 0),
-    redundant: (1, 6, 5),
-    mixed: (2, 8, 2),
-}
+STRUCTURE = {general: (1, 15, 0), singular: (1, 24, 0), exclusive: (9, 3, 0), redundant: (1, 6, 5), mixed: (2, 8, 2)}
 
 
 def made(case, seed=0):
