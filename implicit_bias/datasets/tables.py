@@ -435,8 +435,8 @@ class _Table:
         if label in kinds:
             cells[label] = cells[label].fillna("").str.strip()
             empty &= cells[label] == ""
-            again = (cells[cells[label] == label].astype(str) == self.names).all(axis=1)
-            if self.header and again.any():
+            again = (cells[(cells[label] == label) & bool(self.header)].astype(str) == self.names).all(axis=1)
+            if again.any():
                 raise InputError(f"sample {again.index[again][0] + 1} of {self.file} repeats the names; remove it")
         if empty.all():
             raise InputError(f"{self.file} contains no samples; give at least one row")
