@@ -116,13 +116,13 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     counts = {str(label): int((table.prediction == label).sum()) for label in model.classes}
     shares = ", ".join(f"{count} of {label}" for label, count in counts.items())
     print(f"{model!r}\n{counted(len(table), 'sample')}: {shares}")
-    found, known = ([], np.empty(0, dtype=int)) if labels is None else matched(model.classes, labels)
+    matches, known = ([], np.empty(0, dtype=int)) if labels is None else matched(model.classes, labels)
     if not len(known):
         return table, {"predictions": counts}
     if len(labels) != len(scores):
         raise InputError(f"there are {len(labels)} labels for {len(scores)} samples; give one label per sample")
-    chosen = [found[i] for i in known]
-    table["label"], table["margin"] = pd.Series(found, dtype=object), np.nan
+    chosen = [matches[i] for i in known]
+    table["label"], table["margin"] = pd.Series(matches, dtype=object), np.nan
     table.loc[known, "margin"] = model.margins(scores[known], chosen)
     wrong, least = int((table.prediction[known] != pd.Series(chosen, known)).sum()), float(table.margin.min()) + 0.0
     share, count = wrong / len(known), "" if len(known) == len(table) else f" of {counted(len(known), 'known label')}"
@@ -142,11 +142,11 @@ def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.n
     listed = labels.tolist()
     texts = pd.Series(labels.astype(str))
     numbers = texts.where(pd.to_numeric(texts, errors="coerce").notna(), "NaN").map(Decimal)
-    found = [places.get(label, places.get(number)) for label, number in zip(listed, numbers, strict=True)]
-    unknown = [str(label) for label, one in zip(listed, found, strict=True) if one is None]
+    matches = [places.get(label, places.get(number)) for label, number in zip(listed, numbers, strict=True)]
+    unknown = [str(label) for label, one in zip(listed, matches, strict=True) if one is None]
     named = [label for label in unknown if label]
     if named:
         text = f"labels such as {named[0]!r}, {len(named)} in all, are not classes of the model"
         warnings.warn(f"{text} and have no margin", stacklevel=2)
-    known = np.array([i for i, one in enumerate(found) if one is not None], dtype=int)
-    return [label if one is None else one for label, one in zip(listed, found, strict=True)], known
+    known = np.array([i for i, one in enumerate(matches) if one is not None], dtype=int)
+    return [label if one is None else one for label, one in zip(listed, matches, strict=True)], known

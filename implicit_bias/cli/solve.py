@@ -204,10 +204,10 @@ def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSample
         return samples, None
     own = {"missing": options.impute is not None} | {name: getattr(options, name) for name in FORMAT}
     new = read_inputs(options.validate, samples.columns, samples.X.shape[1], **own)
-    found, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
-    if not len(known) or len(found) != len(new.X):
+    matches, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
+    if not len(known) or len(matches) != len(new.X):
         raise InputError(f"--validate {options.validate} must hold a label for each sample, to count the errors")
-    labels = np.array([found[i] for i in known])
+    labels = np.array([matches[i] for i in known])
     gates = None if new.gate_values is None else new.gate_values[known]
     fitted = {row.tobytes() for row in samples.X}
     if copies := sum(row.tobytes() in fitted for row in new.X):
@@ -243,18 +243,18 @@ def _starts(samples: LabelledSamples, options: Namespace) -> dict[Any, core.Solu
     model = core.load_model(path := options.start)
     if not isinstance(model, core.MarginModel):
         raise InputError(f"--start {path} holds no margin problem, but {model!r}")
-    found = dict(zip(model.positives, zip(model.problems, model.solutions, strict=False), strict=False))
+    solved = dict(zip(model.positives, zip(model.problems, model.solutions, strict=False), strict=False))
     starts = {}
     for positive in _positives(samples):
-        if positive not in found:
+        if positive not in solved:
             continue
-        problem, starts[positive] = found[positive]
+        problem, starts[positive] = solved[positive]
         if len(problem.y) != len(samples.labels):
             raise InputError(f"--start {path} is of {len(problem.y)} samples, {options.file} has {len(samples.labels)}")
         if (problem.y != samples.signs(positive)).any():
             raise InputError(f"--start {path} is of samples with other labels, or in another order")
     if not starts:
-        raise InputError(f"--start {path} is of other classes ({', '.join(map(repr, found))})")
+        raise InputError(f"--start {path} is of other classes ({', '.join(map(repr, solved))})")
     return starts
 
 
@@ -325,7 +325,7 @@ def _solutions(
 ) -> list[core.Solution]:
     from implicit_bias.solvers.base import print_line
 
-    found, shown = list[core.Solution](), False
+    solutions, shown = list[core.Solution](), False
 
     def show(progress: core.solvers.Progress) -> None:
         nonlocal shown
@@ -336,17 +336,17 @@ def _solutions(
     watched = sys.stderr.isatty() and not options.verbose and options.solver in (None, "NATIVE")
     limits = {"tol": options.tol, "max_iterations": options.max_iterations, "verbose": options.verbose}
     for positive, problem in problems.items():
-        left = deadline.left(1 / (len(problems) - len(found)))
+        left = deadline.left(1 / (len(problems) - len(solutions)))
         more: dict[str, Any] = {"start": starts.get(positive), "callback": show if watched else None}
         shown = False
         solution = core.solve(problem, options.solver, max_seconds=left, **more, **limits)
         if shown:
             print(file=sys.stderr)
         print(solution if len(problems) == 1 else f"class {positive!r}: {solution}")
-        found.append(solution)
+        solutions.append(solution)
         if solution.status is core.Status.INTERRUPTED:
             break
-    return found
+    return solutions
 
 
 def _model(
@@ -414,14 +414,14 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
         return {}
     columns = [problem.y * one.margins for problem, one in zip(model.problems, model.solutions, strict=True)]
     chosen = model.chosen(columns[0] if len(columns) == 1 else np.column_stack(columns))
-    found: dict[str, Any] = {}
-    found["training"], text = _counted_errors(chosen, samples.labels)
+    errors: dict[str, Any] = {}
+    errors["training"], text = _counted_errors(chosen, samples.labels)
     print(f"training error {text}")
     if held_out is not None:
         from scipy.stats import binomtest
 
         counts, text = _counted_errors(model.predict(held_out.X, held_out.gate_values), held_out.labels)
-        found["held_out"] = counts
+        errors["held_out"] = counts
         counts["interval"] = low, high = binomtest(counts["wrong"], counts["samples"]).proportion_ci(CONFIDENCE)
         interval = f"{100 * low:.2f} to {100 * high:.2f} % (Clopper–Pearson)"
         print(f"held-out error {text}, {100 * CONFIDENCE:g} % interval {interval}")
@@ -433,7 +433,7 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
         reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
         text = f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto"
         warnings.warn(text, stacklevel=2)
-    return found | {"constant": constant}
+    return errors | {"constant": constant}
 
 
 def _counted_errors(predicted: np.ndarray, labels: np.ndarray) -> tuple[dict[str, Any], str]:

@@ -22,14 +22,14 @@ def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
 
 def binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
     """Return −1.0 for labels of classes[0] and +1.0 for classes[1], and the two classes, by default sorted labels."""
-    values, found = labels_and_classes(labels)
+    values, distinct = labels_and_classes(labels)
     if classes is None:
-        if len(found) != 2:
-            listed = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
-            count = "is 1" if len(found) == 1 else f"are {len(found)}"
+        if len(distinct) != 2:
+            listed = ", ".join(map(repr, distinct[:5])) + (", …" if len(distinct) > 5 else "")
+            count = "is 1" if len(distinct) == 1 else f"are {len(distinct)}"
             raise InputError(f"labels must be two classes, but there {count}: {listed}; positive=… names those of +1")
-        classes = (found[0], found[1])
-    unknown = [value for value in found if value not in classes]
+        classes = (distinct[0], distinct[1])
+    unknown = [value for value in distinct if value not in classes]
     if unknown:
         raise InputError(f"label {unknown[0]!r} is neither of the training classes {classes}; leave it out")
     return np.where(values == classes[1], 1.0, -1.0), classes

@@ -120,5 +120,5 @@ def _distorted(images: np.ndarray, angles: np.ndarray, shifts: np.ndarray) -> np
     with one_thread():
         stack = torch.as_tensor(images.reshape(-1, 1, side, side)).to(torch.float32)
         grid = affine_grid(torch.as_tensor(maps, dtype=torch.float32), list(stack.shape), align_corners=False)
-        found = grid_sample(stack, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-    return np.asarray(found.round().clip(0, 255).to(torch.uint8).numpy().reshape(images.shape))
+        moved = grid_sample(stack, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return np.asarray(moved.round().clip(0, 255).to(torch.uint8).numpy().reshape(images.shape))

@@ -88,9 +88,9 @@ def _verified(file: Path, expected: str) -> np.ndarray:
         content = file.read_bytes()
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}); check its permissions") from None
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != expected:
-        text = f"{file} is damaged: its MD5 sum is {found}, not {expected}"
+    actual = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if actual != expected:
+        text = f"{file} is damaged: its MD5 sum is {actual}, not {expected}"
         raise InputError(f"{text}; replace it, or move {file.parent} away to download all files again")
     return np.frombuffer(content, np.uint8)
 

@@ -165,9 +165,9 @@ def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     plain = [float(one) if isinstance(one, np.floating) else one for one in listed]
     own = classes.dtype if isinstance(classes, np.ndarray) else None
     with suppress(TypeError, ValueError, OverflowError):
-        found = None if dtype is None and own is None else np.dtype(own if dtype is None else dtype)
-        if np.array(plain, dtype=found).tolist() == plain and (found is None or found.kind in "biufUO"):
-            return plain, found
+        kind = None if dtype is None and own is None else np.dtype(own if dtype is None else dtype)
+        if np.array(plain, dtype=kind).tolist() == plain and (kind is None or kind.kind in "biufUO"):
+            return plain, kind
     if dtype is not None:
         raise InputError(f"dtype must be a NumPy type that can represent the classes, not {shown(dtype)}")
     return plain, np.dtype(object)

@@ -231,8 +231,8 @@ def read_inputs(
 
     file, table = _opened(path, *map(form.get, FORMAT), fitted="" if columns is None else columns.decimal)
     if table is None:
-        found = _read_npz(file, {}, missing, ("X",))
-        return replace(found, kept=pd.DataFrame({"row": range(1, len(found.X) + 1)}))
+        held = _read_npz(file, {}, missing, ("X",))
+        return replace(held, kept=pd.DataFrame({"row": range(1, len(held.X) + 1)}))
     wanted, label = ([], "") if columns is None else (columns.inputs + columns.gates, columns.label)
     table.name_columns(wanted, label)
     if columns is None:
@@ -480,12 +480,12 @@ class _Table:
     def categories(self, cells: pd.DataFrame, names: list[str]) -> dict[str, list[str]]:
         """Return the texts of each of these columns that contains some, sorted."""
         texts_in = (name for name in names if (self._numbers(cells[name]).isna() & cells[name].notna()).any())
-        found = {name: cells[name].fillna("").str.strip() for name in texts_in}
-        for name, texts in found.items():
+        texts_of = {name: cells[name].fillna("").str.strip() for name in texts_in}
+        for name, texts in texts_of.items():
             if texts.nunique() > max(2, len(cells) / 2):
                 text = f"column {name!r} of {self.file} has {texts.nunique()} texts in {len(cells)} samples"
                 raise InputError(f"{text}, too many to encode; fit without it (--drop, drop=…)")
-        return {name: sorted(texts.unique().tolist()) for name, texts in found.items()}
+        return {name: sorted(texts.unique().tolist()) for name, texts in texts_of.items()}
 
 
 FILL = "fill or drop them, or --impute median (keep_missing=True and scikit-learn's SimpleImputer)"

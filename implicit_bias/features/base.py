@@ -303,9 +303,9 @@ def pivoted_cholesky(K: Array, rtol: float) -> Array | None:
     factor, rest = np.tril(factor)[:, :rank], order[rank:]
     if np.abs(K[np.ix_(rest, rest)] - factor[rank:] @ factor[rank:].T).max(initial=0.0) > rtol * largest:
         return None
-    found = np.empty_like(factor)
-    found[order] = factor
-    return found
+    unordered = np.empty_like(factor)
+    unordered[order] = factor
+    return unordered
 
 
 def _factor(K: Array, name: str) -> Array:
@@ -475,8 +475,8 @@ def check_features(features: Features) -> None:
     few = features if type(features).select is Features.select else features.select(rows)
     A, size = few.dense(), (n if few is features else len(rows), k * d)
     valid = isinstance(A, np.ndarray) and A.dtype == np.float64 and A.shape == size and bool(np.isfinite(A).all())
-    found = f"{A.dtype} {A.shape}" if isinstance(A, np.ndarray) else shown(A)
-    _claim(features, valid, f"dense() must be a finite float64 array of shape (n, k·d), here {size}, not {found}")
+    given = f"{A.dtype} {A.shape}" if isinstance(A, np.ndarray) else shown(A)
+    _claim(features, valid, f"dense() must be a finite float64 array of shape (n, k·d), here {size}, not {given}")
     A = A[rows] if few is features else A
     rng = np.random.default_rng(0)
     W, a, rtol = rng.normal(size=(k, d)), np.zeros(n), 4 * share(2 * (k * d + n))

@@ -114,14 +114,14 @@ class GatedFeatures(Features):
         if not precise:
             return super().apply_bounded(W)
         W = as_numbers(W, (self.k, self.d), "weights")
-        found = []
+        parts = []
         for rows in row_blocks(self.n):
             upper, lower, error = precise_product(self.X[rows], W.T)
             G = self.gate_values[rows]
             product, lost = two_product(G, upper)
             total, rest, off = pair_sum(product, lost + G * lower)
-            found.append((total, rest, off + (np.abs(G) * (error + 4 * UNIT * np.abs(lower))).sum(axis=1)))
-        upper, lower, error = (np.concatenate(part) for part in zip(*found, strict=True))
+            parts.append((total, rest, off + (np.abs(G) * (error + 4 * UNIT * np.abs(lower))).sum(axis=1)))
+        upper, lower, error = (np.concatenate(part) for part in zip(*parts, strict=True))
         return upper, lower, error + self._terms * self._vanishing
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:

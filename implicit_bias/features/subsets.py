@@ -159,9 +159,9 @@ class SubsetFeatures(Features):
         return np.asarray(lengths(self.X, self.subsets))
 
     def block_lengths(self) -> Array:
-        found = np.zeros((self.n, len(self.subsets), self.count))
-        np.put_along_axis(found, self.contexts[:, :, None].astype(np.int64), self._unit_lengths[:, :, None], axis=2)
-        return found.reshape(self.n, self.k)
+        blocks = np.zeros((self.n, len(self.subsets), self.count))
+        np.put_along_axis(blocks, self.contexts[:, :, None].astype(np.int64), self._unit_lengths[:, :, None], axis=2)
+        return blocks.reshape(self.n, self.k)
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """Return √(Σ_h Σ_r (x_il/u_r)²), l the column r of S_h, shape (n,), for `units` u, a number or (r,)."""
@@ -208,7 +208,7 @@ def _as_array(values: Any) -> np.ndarray:
 @compiled
 def lengths(X, subsets):  # type: ignore[no-untyped-def]
     """Return √(Σ_{l ∈ S_h} x_il²), shape (n, H), without overflow or underflow."""
-    found = np.zeros((len(X), len(subsets)))
+    sizes = np.zeros((len(X), len(subsets)))
     for i in range(len(X)):
         for h in range(len(subsets)):
             most, total = 0.0, 0.0
@@ -216,24 +216,24 @@ def lengths(X, subsets):  # type: ignore[no-untyped-def]
                 x = abs(X[i, subsets[h, r]])
                 most, total = max(most, x), total + x * x
             if 1e-250 < total < 1e250:
-                found[i, h] = np.sqrt(total)
+                sizes[i, h] = np.sqrt(total)
             elif most > 0:
                 for r in range(subsets.shape[1]):
-                    found[i, h] += (X[i, subsets[h, r]] / most) ** 2
-                found[i, h] = most * np.sqrt(found[i, h])
-    return found
+                    sizes[i, h] += (X[i, subsets[h, r]] / most) ** 2
+                sizes[i, h] = most * np.sqrt(sizes[i, h])
+    return sizes
 
 
 @compiled
 def outputs(X, contexts, subsets, W, units):  # type: ignore[no-untyped-def]
     """Return ΦW (n,) for W (H, K, r) of which only `units` are not zero."""
-    found = np.zeros(len(X))
+    totals = np.zeros(len(X))
     for i in range(len(X)):
         for h in units:
             context = contexts[i, h]
             for r in range(subsets.shape[1]):
-                found[i] += W[h, context, r] * X[i, subsets[h, r]]
-    return found
+                totals[i] += W[h, context, r] * X[i, subsets[h, r]]
+    return totals
 
 
 @compiled

@@ -145,13 +145,13 @@ class MarginFunction(Objective):
 
     def _rotate(self, X: Array) -> tuple[Tensor, list[Tensor]]:
         """Replace inputs x by Vᵀx; return V (d, r), and the constant parts of input weights outside V's span."""
-        found, rest = self.twin.input_layers(), []
-        V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if found else torch.empty(0)
-        for layers in found:
+        groups, rest = self.twin.input_layers(), []
+        V = torch.as_tensor(GatedFeatures(X).reduced()[1]) if groups else torch.empty(0)
+        for layers in groups:
             weights = layers[0].detach()
             layers[0] = Parameter(weights @ V)
             rest.append(weights - (weights @ V) @ V.T)
-        if found:
+        if groups:
             self.inputs = self.inputs @ V
             for each in (self.twin, *self.twin.parts):
                 each.inputs = V.shape[1]

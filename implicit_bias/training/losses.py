@@ -79,9 +79,9 @@ def _custom_mean(loss: CustomLoss, outputs: Tensor, targets: Tensor) -> Tensor:
         raise InputError(f"{text} ({reason}); it takes (outputs, targets)") from None
     shapes = ((), (len(outputs),), outputs.shape)
     if not isinstance(values, Tensor) or values.shape not in shapes or not values.dtype.is_floating_point:
-        found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        given = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
         text = f"the loss must return a tensor, one number or one for each of the {len(outputs)} samples"
-        raise InputError(f"{text}, not {found}")
+        raise InputError(f"{text}, not {given}")
     if outputs.requires_grad and not values.requires_grad:
         raise InputError("the loss has no gradient; compute it from the outputs with torch functions")
     return values.mean()

@@ -105,10 +105,10 @@ class LayerFunction(Objective):
 
     def _turned(self, w: Array) -> tuple[Array, Array]:
         """Return W (M, H, d) and A (K, H), given all weights of the network in one array, in the network's order."""
-        found = np.split(w, np.cumsum(self.sizes)[:-1])
-        each = np.concatenate(found[::2]).reshape(-1, len(self.turn), self.X.shape[1])
+        blocks = np.split(w, np.cumsum(self.sizes)[:-1])
+        each = np.concatenate(blocks[::2]).reshape(-1, len(self.turn), self.X.shape[1])
         readout = self.free.copy()
-        readout[self.free > 0] = np.concatenate(found[1::2])
+        readout[self.free > 0] = np.concatenate(blocks[1::2])
         return np.einsum("mc,hcd->mhd", self.turn, each), readout
 
     def flat(self, w: Array) -> Tensor:
@@ -293,9 +293,9 @@ class WeightFunction(LayerFunction):
         return self.dot(self.centre, vector)
 
     def _gradient(self, values: Array, readout: Array, slopes: Array, of_readout: Array) -> Array:
-        found = np.empty(self.tail)
-        found[: self.free.size] = of_readout.ravel()
-        parts, slopes = self._parts(found), slopes.astype(self.precision, copy=False)
+        gradient = np.empty(self.tail)
+        gradient[: self.free.size] = of_readout.ravel()
+        parts, slopes = self._parts(gradient), slopes.astype(self.precision, copy=False)
         alpha = readout.T.astype(self.precision, copy=False) @ slopes
         if self.own_factors is None:
             alpha *= values > 0
@@ -305,7 +305,7 @@ class WeightFunction(LayerFunction):
                 parts[0] = (readout.T * self.turn[0, 0]) @ (slopes @ self.factor)
             for part, gate in zip(parts[self.constant :], self.own_factors[self.constant :], strict=True):
                 part[:] = (gate * alpha) @ self.factor
-        return found
+        return gradient
 
     def tangent(self, gradient: Array, radial: float, w: Array) -> Array:
         return np.asarray(gradient - radial * w[-self.tail :])
@@ -315,11 +315,11 @@ class WeightFunction(LayerFunction):
         if self.preconditioned:
             rho = max(abs(radial), LEAST * self.dot(tangent, tangent) ** 0.5)
             tangent = self._steered(tangent, rho, w, radius) if rho > 0 else tangent
-        found = np.empty_like(w)
-        found[-self.tail :] = tangent
+        step = np.empty_like(w)
+        step[-self.tail :] = tangent
         parts = self._parts(tangent).astype(self.precision, copy=False)
-        found[: -self.tail] = values_at(self.factor, self.own_factors, parts).ravel()
-        return found
+        step[: -self.tail] = values_at(self.factor, self.own_factors, parts).ravel()
+        return step
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
         """Return P M⁻¹ times a tangent [A, W], R = `radius`, ρ = `rho`; every `REFRESH` calls, update E_p[V Vᵀ]."""

@@ -159,13 +159,13 @@ def _descend(
 
     def record(step: int) -> bool:
         nonlocal below
-        found = stepper.record()
-        losses = np.array([row["loss"] for row in found])
+        measured = stepper.record()
+        losses = np.array([row["loss"] for row in measured])
         if not np.isfinite(losses).all():
             if step == 0:
                 raise InputError("the loss overflows before any training; scale the networks' weights, X or y down")
             raise InputError(f"training diverged by step {step}; use {config.slower()}")
-        rows.extend({"step": step} | row for row in found)
+        rows.extend({"step": step} | row for row in measured)
         below |= (losses < bar) & (step > 0)
         return bool(below.all())
 

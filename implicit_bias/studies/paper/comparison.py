@@ -157,13 +157,13 @@ def comparison_rows(
     gap = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
     rows = [one.row | {"error": own, "objective": objective, "gap": gap, "normalised_margin": margin}]
     for other in solutions:
-        found = dict.fromkeys(("error", "inconsistency", "expected_inconsistency"), np.nan)
+        shares = dict.fromkeys(("error", "inconsistency", "expected_inconsistency"), np.nan)
         if other.scores is not None:
             predicted = published_predictions(other.scores, faults)
-            found["error"] = float(np.mean(predicted != task.y_val))
-            found["inconsistency"] = float(np.mean(predicted != labels))
-            found["expected_inconsistency"] = expected_inconsistency(own, found["error"])
-        rows.append({"momentum": one.row["momentum"]} | other.row | found)
+            shares["error"] = float(np.mean(predicted != task.y_val))
+            shares["inconsistency"] = float(np.mean(predicted != labels))
+            shares["expected_inconsistency"] = expected_inconsistency(own, shares["error"])
+        rows.append({"momentum": one.row["momentum"]} | other.row | shares)
     return [row | {"version": version} for row in rows]
 
 

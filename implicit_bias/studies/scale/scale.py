@@ -187,8 +187,8 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     solutions = [reference or certified()]
     solutions += [_timed(partial(solved, problem, task, settings)) for problem in _others(network, task, settings)]
     bounds = [one.solution.lower_bound for one in (solutions[0], *solutions)]
-    found = comparison_rows(one, network.effective_weights(), solutions, solutions[0], task, settings)
-    return [row | {"ratio": row["objective"] / bound} for row, bound in zip(found, bounds, strict=True)]
+    compared = comparison_rows(one, network.effective_weights(), solutions, solutions[0], task, settings)
+    return [row | {"ratio": row["objective"] / bound} for row, bound in zip(compared, bounds, strict=True)]
 
 
 def _timed(call: Callable[[], Timed]) -> Timed:
