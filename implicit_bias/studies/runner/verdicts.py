@@ -157,11 +157,6 @@ def as_markdown(verdicts: Sequence[Verdict]) -> str:
     return markdown([["claim", "found", "threshold", "outcome"], *(list(one.row().values()) for one in verdicts)])
 
 
-def percent(shares: pd.Series) -> str:
-    """Return the mean of shares in percent with two decimals, ignoring NaN; "–" if all are NaN."""
-    return f"{100 * shares.mean():.2f}" if shares.notna().any() else "–"
-
-
 def markdown(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of texts as a Markdown table; the first row is the head."""
     head, *others = (f"| {' | '.join(row)} |" for row in rows)
