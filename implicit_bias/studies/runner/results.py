@@ -180,7 +180,7 @@ def write(collection: Collection, tables: Iterable[ResultTable], folder: Path) -
     sections = [one.section(pictures[name]) for name, one in ordered.items()]
     text = "\n\n".join(["# Findings", f"Which claims hold: {collection.source}.", *sections]) + "\n"
     record = records_of(collection, ordered.values())
-    contents |= {"findings.md": text.encode(), RECORD: json.dumps(record, indent=2).encode()}
+    contents |= {"findings.md": text.encode(), RECORD: json.dumps(record, indent=2, ensure_ascii=False).encode()}
     for one in new.values():
         contents |= {"report.html": one.experiment.page(one, contents)} if one.experiment.page else {}
     return [write_atomically(folder / name, content) for name, content in contents.items()]
