@@ -147,7 +147,7 @@ def quantiles(values: Array, shares: Array, weight: Array | None = None) -> Arra
     if weight is None:
         rows, reached = np.sort(rows), np.arange(1.0, len(values) + 1)[None]
     else:
-        order = np.argsort(rows, kind="stable")
+        order = np.argsort(rows)
         rows, reached = np.take_along_axis(rows, order, 1), np.cumsum(weight[order], axis=1)
     aims, slack = shares[:, None] * reached[:, -1:], 1e-12 * reached[:, -1:]
     first, last = ((reached < aim).sum(axis=1).clip(max=len(values) - 1) for aim in (aims - slack, aims + slack))
