@@ -206,6 +206,9 @@ class StackedKernels(LinearKernels):
     def weighted(self, eta: Tensor) -> Tensor:
         return gram(self._root(eta)) if self.narrow else library(eta).tensordot(eta, self.stack, 1)
 
+    def single(self, eta: Tensor) -> Tensor:
+        return gram(in_precision("float32", self._root(eta))) if self.narrow else super().single(eta)
+
     def adjoint(self, lam: Tensor) -> Tensor:
         return library(lam).tensordot(lam, self.A, 1)
 
