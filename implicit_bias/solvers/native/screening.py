@@ -160,4 +160,4 @@ def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Cal
             rows = unsettled if len(unsettled) else np.arange(scaled.n)
             if not bounded:
                 at.rescale()
-    return replace(best, rough=scaled.few_features and best.bounds.gap > settings.rough_gap)
+    return replace(best, rough=visits < 0 and best.bounds.gap > settings.rough_gap)

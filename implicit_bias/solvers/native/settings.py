@@ -165,7 +165,7 @@ class Settings:
     #: Gap that ends a screening if few samples are at their bound.
     unbounded_gap: float = 0.3
     #: Largest number of epochs.
-    epochs: int = 20
+    epochs: int = 30
     #: Samples not settled by a screening, from which an epoch takes less time than a step.
     unsettled_from: int = 4000
     #: Largest number of epochs if so many samples remain, or steps use partial factors.
@@ -179,7 +179,7 @@ class Settings:
     visits: float = 7e-5
     #: Time of a multiplication for a right-hand side, in units of one for the factor.
     side_cost: int = 50
-    #: Gap above which a screening is no start if one set could hold all samples.
+    #: Gap above which a screening that `visits` ended is no start.
     rough_gap: float = 0.1
     #: Share of the positive λ at their bound from which a screening saves more than it costs.
     bounded: float = 0.25
