@@ -1,4 +1,4 @@
-"""What a computation may use: time, until a limit or Ctrl-C, and memory."""
+"""Time limits and Ctrl-C of computations, and checks of free memory."""
 
 import math
 import os

@@ -80,9 +80,9 @@ class TorchNetwork(GatedNetwork):
         with _reasons(shape):
             # A lazy module has parameters without a shape.
             _check_parameters(module)
-        degrees, outputs = _degree(module, shape, degree)
+        measured, outputs = _degree(module, shape, degree)
         super().__init__(int(np.prod(shape)), outputs)
-        self.module, self.shape, self._degree = module, shape, degrees
+        self.module, self.shape, self._degree = module, shape, measured
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         return _values(self.module, X, self.shape)
