@@ -548,10 +548,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
     }
     columns = Columns(inputs, gates, label, table.categories(cells, inputs) if encode else {}, table.decimal)
     X = table.inputs(cells, columns, missing)
-    if np.isnan(X).all(axis=0).any():
-        name = columns.encoded[int(np.isnan(X).all(axis=0).argmax())]
-        raise InputError(f"column {name!r} of {file} is empty; fit without it (--drop, drop=…)")
-    _warn_of_columns(X, labels, classes, columns.encoded)
+    _check_columns(file, X, labels, classes, columns.encoded)
     return LabelledSamples(X, labels, classes, values, columns=columns, header=table.header, notes=table.notes, **own)
 
 
@@ -560,8 +557,11 @@ def _consecutive(values: np.ndarray) -> bool:
     return values.dtype.kind in "if" and not values.min() % 1 and np.ptp(np.sort(values) - np.arange(len(values))) == 0
 
 
-def _warn_of_columns(X: Array, labels: np.ndarray, classes: tuple[Any, ...], names: list[str]) -> None:
-    """Warn of inputs that may number the samples or copy the label, and of labels that look alike."""
+def _check_columns(file: Path, X: Array, labels: np.ndarray, classes: tuple[Any, ...], names: list[str]) -> None:
+    """Refuse empty inputs; warn if some may number the samples or copy the label, and if labels look alike."""
+    if np.isnan(X).all(axis=0).any():
+        name = names[int(np.isnan(X).all(axis=0).argmax())]
+        raise InputError(f"column {name!r} of {file} is empty; fit without it (--drop, drop=…)")
     advice = "if so, leave it out (--drop, drop=…)"
     codes = np.unique(labels, return_inverse=True)[1]
     for column, name in zip(X.T, names, strict=True):

@@ -200,14 +200,12 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     (40, 'samples', True)
     """
     start = time.perf_counter()
-    if not isinstance(features, Features):
-        raise InputError(f"features must be GatedFeatures or KernelFeatures, not {shown(features)}")
+    check_open(features)
     Y = as_targets(y, features.n)
     several = dimensions(ridge) > 0
     ridges = [as_positive(each, "ridge", zero=True) for each in (as_floats(ridge, "ridge", 1) if several else [ridge])]
     if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
-    check_open(features)
     scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
     check_range(np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features")
     shifts = [shift_of(each, features.n, scale) for each in ridges]
@@ -216,7 +214,6 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     def solved(factor: _GramFactor, ridge: float, start: float) -> LeastSquares:
         """Return the solution for one ridge, converted from the scaled problem to features and targets as given."""
         W = factor.solve(Y / y_scale)
-        W = W if factor.back is None else W @ factor.back.T
         at, gap = factor.evaluate(scaled, Y / y_scale, W)
         W = W * (y_scale / scale)
         return LeastSquares(
@@ -267,7 +264,9 @@ def products(features: Features, W: Array) -> Array:
 
 
 def check_open(features: Features) -> None:
-    """Raise InputError if φ(x_i) = 0 for every sample; some samples may be zero."""
+    """Raise InputError for other objects and if φ(x_i) = 0 for every sample; some samples may be zero."""
+    if not isinstance(features, Features):
+        raise InputError(f"features must be GatedFeatures or KernelFeatures, not {shown(features)}")
     if features.closed().all():
         raise InputError("the features are all zero: every gate is closed for every sample; give other gates")
 
@@ -303,7 +302,7 @@ class _GramFactor:
     spectrum: _GramSpectrum | None = None
 
     def solve(self, Y: Array) -> Array:
-        """Return W (q, k, d) for targets (n, q).
+        """Return W (q, k, d) for the features as given and targets (n, q).
 
         Iterative refinement solves (ΦΦᵀ + nρ)z = Y, W = Φᵀz, or its dual form (ΦᵀΦ + nρ)W = ΦᵀY. It ends when the
         slope Φᵀ(Y − ΦW) − nρW indicates an error of at most ACCURATE for the weights of each target, or halves no more.
@@ -326,7 +325,7 @@ class _GramFactor:
             if error <= ACCURATE or not error < 0.5 * last:
                 break
             last = error
-        return W
+        return W if self.back is None else W @ self.back.T
 
     def evaluate(self, features: Features, Y: Array, W: Array) -> tuple[Evaluation, float]:
         """Return the evaluation of weights for features as given, and an upper bound on n times their excess."""

@@ -525,44 +525,29 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     The rounding with the best lower bound is returned; after the deadline the nearest doubles; zeros if λ, μ or
     Φᵀ(λ∘y) exceeds the largest double.
     """
-    norm, (n, k, d), dual = problem.norm, problem.features.shape, np.zeros(problem.features.n)
+    (n, k, d), dual = problem.features.shape, np.zeros(problem.features.n)
     sizes = lam * _exact(problem.features.row_norms())
     largest = sizes.max() if problem.hard else float(length(problem.adjoint(lam.astype(np.float64))))
     used = np.flatnonzero((lam != 0) & ~((sizes > 0) & (sizes < VANISHED * largest)).astype(bool))
     if not len(used) or deadline.passed():
         return lam.astype(np.float64), mu.astype(np.float64)
-    lam, y, upper_bounds = lam[used], problem.y[used], problem.upper_bounds[used]
-    m = np.broadcast_to(problem.required_margin, n)[used]
-    forms = _signed(problem, used).T
+    upper_bounds, m = problem.upper_bounds[used], np.broadcast_to(problem.required_margin, n)[used]
+    forms, gains, exact = _signed(problem, used).T, _exact(m), np.concatenate([lam[used], mu])
     if problem.constraints is not None:
         forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
-    exact = np.concatenate([lam, mu])
-    gains = _exact(np.append(m, np.zeros(0) if problem.constraints is None else -problem.constraints.h))
+        gains = np.append(gains, _exact(-problem.constraints.h))
     V = (forms @ exact).astype(np.float64)
     if not (np.isfinite(V).all() and np.isfinite(exact.astype(np.float64)).all()):
         return dual, np.zeros(len(mu))
     # A little shorter than possible, so that no digit is lost to a factor below 1.
-    size = max(float(norm.dual(V.reshape(k, d))), float((lam / upper_bounds).max()), TINY) / LENGTH
-    exact = exact / size
-    best = exact.astype(np.float64)
-
-    def bound(x: Array) -> float:
-        """Return the lower bound that λ and μ in x prove, without the errors of its computation."""
-        own = np.maximum(x[: len(used)], 0.0)
-        if problem.intercept and math.fsum((y * own).tolist()):
-            # The certificate scales one class, and then rounds λ to multiples of one unit, so that sums are exact.
-            unit = np.spacing(2 * own.sum())
-            own = np.floor(balanced(own, y) / unit) * unit
-        V = (forms[: k * d] @ _exact(np.append(own, x[len(used) :]))).astype(np.float64)
-        size = max(float(norm.dual(V.reshape(k, d))), float((own / upper_bounds).max()), TINY)
-        return float(gains @ _exact(np.append(own, x[len(used) :]))) / size
-
+    exact = exact * (LENGTH / _dual_size(problem, used, forms, exact))
+    best, bound = exact.astype(np.float64), partial(_dual_bound, problem, used, forms, gains)
     reach, total = float((best[: len(used)] / upper_bounds).max()), float(gains @ exact)
-    allowed = [SUM_ERROR * tol / (norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
+    allowed = [SUM_ERROR * tol / (problem.norm.dual_bound(gate) or 1.0) for gate in np.eye(k) for _ in range(d)]
     stay = np.minimum(SUM_ERROR * tol * np.minimum(total / m, upper_bounds), best[: len(used)] / 2)
     stay = np.append(stay, FREE_CHANGE * abs(best[len(used) :])) + TINY
     if problem.intercept:
-        forms = np.vstack([forms, _exact(np.append(y, np.zeros(len(mu))))])
+        forms = np.vstack([forms, _exact(np.append(problem.y[used], np.zeros(len(mu))))])
         allowed.append(ZERO_SUM * float(np.spacing(best[: len(used)]).min()) + TINY)
     room, sums = _exact(np.array(allowed)), forms @ exact
     for near_bound, together, of_any_scale in HARD_ROUNDINGS if reach < SCALE_CHANGE else SOFT_ROUNDINGS:
@@ -579,6 +564,24 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
         best = max(best, rounded(target, *given, deadline, together), key=bound)
     dual[used] = best[: len(used)]
     return dual, best[len(used) :]
+
+
+def _dual_bound(problem: MarginProblem, used: np.ndarray, forms: Any, gains: Any, x: Array) -> float:
+    """Return the lower bound that λ of the samples `used` and μ in x prove, without the errors of its computation."""
+    lam, y = np.maximum(x[: len(used)], 0.0), problem.y[used]
+    if problem.intercept and math.fsum((y * lam).tolist()):
+        # The certificate scales one class, and then rounds λ to multiples of one unit, so that sums are exact.
+        unit = np.spacing(2 * lam.sum())
+        lam = np.floor(balanced(lam, y) / unit) * unit
+    x = _exact(np.append(lam, x[len(used) :]))
+    return float(gains @ x) / _dual_size(problem, used, forms, x)
+
+
+def _dual_size(problem: MarginProblem, used: np.ndarray, forms: Any, x: Any) -> float:
+    """Return max(‖Φᵀ(λ∘y) − Eᵀμ‖*, max λ_i/(C c_i)) for λ of the samples `used` and μ in x, and `forms` times x."""
+    V = (forms @ x)[: problem.features.k * problem.features.d].astype(np.float64)
+    share = float((x[: len(used)] / problem.upper_bounds[used]).max())
+    return max(float(problem.norm.dual(V.reshape(problem.features.shape[1:]))), share, TINY)
 
 
 def _array(numbers: Iterable[Any]) -> Any:
