@@ -163,9 +163,9 @@ def as_labels(classes: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     if not isinstance(listed, list | tuple):
         return listed, None
     plain = [float(one) if isinstance(one, np.floating) else one for one in listed]
-    own = classes.dtype if isinstance(classes, np.ndarray) else None
+    given = classes.dtype if isinstance(classes, np.ndarray) else None
     with suppress(TypeError, ValueError, OverflowError):
-        kind = None if dtype is None and own is None else np.dtype(own if dtype is None else dtype)
+        kind = None if dtype is None and given is None else np.dtype(given if dtype is None else dtype)
         if np.array(plain, dtype=kind).tolist() == plain and (kind is None or kind.kind in "biufUO"):
             return plain, kind
     if dtype is not None:

@@ -541,7 +541,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
     except InputError as error:
         raise InputError(f"column {label!r} of {file}: {error}") from None
     values = table.numbers(cells, gates, "the gate columns") if gates else None
-    own: dict[str, Any] = {
+    more: dict[str, Any] = {
         kind: table.numbers(cells, names, f"column {names[0]!r}")[:, 0]
         for kind, role in (("sample_weight", "weights"), ("required_margin", "margins"))
         if (names := given[role])
@@ -549,7 +549,7 @@ def _read_table(table: _Table, given: dict[str, Any], encode: bool, missing: boo
     columns = Columns(inputs, gates, label, table.categories(cells, inputs) if encode else {}, table.decimal)
     X = table.inputs(cells, columns, missing)
     _check_columns(file, X, labels, classes, columns.encoded)
-    return LabelledSamples(X, labels, classes, values, columns=columns, header=table.header, notes=table.notes, **own)
+    return LabelledSamples(X, labels, classes, values, columns=columns, header=table.header, notes=table.notes, **more)
 
 
 def _consecutive(values: np.ndarray) -> bool:
@@ -622,10 +622,10 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
 def _read_npz(
     file: Path, names: dict[str, Any], missing: bool, required: tuple[str, ...] = ("X", "y")
 ) -> LabelledSamples:
-    own = {"label": "y", "weights": "sample_weight", "margins": "required_margin", "gates": "gates"}
+    arrays_of = {"label": "y", "weights": "sample_weight", "margins": "required_margin", "gates": "gates"}
     for role, given in names.items():
         if given is not None:
-            array = own.get(role, "X")
+            array = arrays_of.get(role, "X")
             raise InputError(f"an NPZ file has the array {array}, and only tables have columns; leave out {role}")
     wanted = ("X", "y", "gates", "groups", "sample_weight", "required_margin")
     try:

@@ -124,23 +124,23 @@ class MarginClassifierCV(ModelMixin, ClassifierMixin, MetaEstimatorMixin, BaseEs
             shortest = min((limit for limit in limits if limit is not None), default=None)
             return clone(estimator).set_params(max_seconds=shortest)
 
-        found, common = list[Array](), (scorer, samples, labels, weight)
+        results, common = list[Array](), (scorer, samples, labels, weight)
         tasks = (
             delayed(_scores_and_gaps)(f"fold {i} of {len(folds)}", limited(len(folds) + 2 - i), left, *common, *fold)
             for i, fold in enumerate(folds, 1)
             # The largest values, which all folds so far have finished.
-            for left in [costs[::-1][: _finished(found, len(costs))]]
+            for left in [costs[::-1][: _finished(results, len(costs))]]
         )
         # Imported here because only cross-validation needs it.
         from tqdm import tqdm
 
         bar = tqdm(tasks, "folds", len(folds), unit="fold", delay=BAR_DELAY, leave=False, disable=None)
         for one in Parallel(self.n_jobs, return_as="list" if workers > 1 else "generator")(bar):
-            found.append(one)
+            results.append(one)
         self.Cs_, (self.scores_, self.gaps_) = costs, np.full((2, len(folds), len(costs)), np.nan)
-        for scores, gaps, one in zip(self.scores_[:, ::-1], self.gaps_[:, ::-1], found, strict=True):
+        for scores, gaps, one in zip(self.scores_[:, ::-1], self.gaps_[:, ::-1], results, strict=True):
             scores[: one.shape[1]], gaps[: one.shape[1]] = one
-        count, last = _finished(found, len(costs)), limited(workers)
+        count, last = _finished(results, len(costs)), limited(workers)
         _warn(self.gaps_, estimator.tol, count)
         if count:
             means = self.scores_[:, -count:].mean(axis=0)

@@ -123,20 +123,20 @@ class InteractionClassifier(MarginClassifier):
         for problem in super()._problems(X, codes, gates, seed, weight):
             rows, random = _some(X, SEARCHED), np.random.default_rng(seed)
             parts = {"y": problem.y[rows], "sample_weight": np.broadcast_to(problem.sample_weight, len(X))[rows]}
-            found = problem.replace(features=problem.features.select(rows), **parts)
+            part = problem.replace(features=problem.features.select(rows), **parts)
             # C falls as 1/√n.
-            C = self.cost_scale / random_dual_norm(found) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
+            C = self.cost_scale / random_dual_norm(part) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
             deadline = Deadline(None if self.max_seconds is None else self.max_seconds / (2 * max(codes.max(), 1)))
             for _ in range(self.rounds):
                 options: Any = {"tol": max(ROUGH, self.tol), "max_seconds": deadline.left()}
-                rough = solve(found.replace(C=C), self.solver, **options)
+                rough = solve(part.replace(C=C), self.solver, **options)
                 if rough.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 if deadline.passed():
                     break
-                found = _grown(found, X[rows], rough, self.columns, self.candidates, random)
-            assert found.gates is not None
-            yield problem.replace(features=found.gates(X), gates=found.gates, norm=found.norm)
+                part = _grown(part, X[rows], rough, self.columns, self.candidates, random)
+            assert part.gates is not None
+            yield problem.replace(features=part.gates(X), gates=part.gates, norm=part.norm)
 
     @property
     def interactions_(self) -> list[tuple[tuple[Any, ...], float]]:

@@ -146,12 +146,12 @@ class MultipleKernelClassifier(MarginClassifier):
         # The features of the model are the parts Σ_i a_mi k_m(x, x_i) of f, scaled to norm 1, and its weights ‖w_m‖.
         model, problems, parts = self._model, list[MarginProblem](), list[Solution]()
         for problem, solution, a in zip(model.problems, model.solutions, coefficients, strict=True):
-            own, norms = a.any(axis=0), length(solution.weights, axis=1)[:, None]
+            active, norms = a.any(axis=0), length(solution.weights, axis=1)[:, None]
             # Kernel expansions need at least one sample, even if its coefficients are zero.
-            own[0] |= not own.any()
-            units = np.divide(a, norms, out=np.zeros_like(a), where=norms > 0)[:, own]
+            active[0] |= not active.any()
+            units = np.divide(a, norms, out=np.zeros_like(a), where=norms > 0)[:, active]
             features = UnkeptFeatures((problem.features.n, len(kernels), 1), products=False)
-            problems.append(problem.replace(features=features, gates=KernelExpansions(kernels, samples[own], units)))
+            problems.append(problem.replace(features=features, gates=KernelExpansions(kernels, samples[active], units)))
             parts.append(replace(solution, weights=norms))
         self._model = replace(model, problems=problems, solutions=parts)
 

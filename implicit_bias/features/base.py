@@ -490,11 +490,11 @@ def check_features(features: Features) -> None:
     _check_equal(features, "closed", features.closed()[rows], np.asarray(~A.any(axis=1)), np.zeros(len(rows)))
 
 
-def _check_equal(features: Features, name: str, found: Any, expected: np.ndarray, tolerance: Array) -> None:
-    found = np.asarray(found, dtype=np.float64)
-    equal = found.shape == expected.shape and bool((np.abs(found - expected) <= tolerance).all())
+def _check_equal(features: Features, name: str, claimed: Any, expected: np.ndarray, tolerance: Array) -> None:
+    claimed = np.asarray(claimed, dtype=np.float64)
+    equal = claimed.shape == expected.shape and bool((np.abs(claimed - expected) <= tolerance).all())
     if not equal:
-        _claim(features, equal, f"{name}() contradicts dense(): {shown(found)} instead of {shown(expected)}")
+        _claim(features, equal, f"{name}() contradicts dense(): {shown(claimed)} instead of {shown(expected)}")
 
 
 def _claim(features: Features, holds: bool, text: str) -> None:

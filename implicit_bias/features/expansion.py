@@ -72,10 +72,10 @@ class ExpansionFeatures(Features):
 
     def adjoint_bounded(self, a: Any, precise: bool = False) -> tuple[Array, Array, Array]:
         """Return bounds t s_m of the lengths of Σ_j a_j φ_m(x_j) (k, 1), zeros, and the lengths of the rest (k,)."""
-        a, own = as_numbers(a, (self.n,), "sample weights"), self.coefficients
+        a, coefficients = as_numbers(a, (self.n,), "sample weights"), self.coefficients
         # a is t times the coefficients, and a rest whose features have any direction.
-        squares = (own**2).sum(axis=1)
-        t = (own @ a / np.where(squares > 0, squares, 1.0))[:, None]
-        rest = np.abs(a - t * own) + 4 * UNIT * (np.abs(a) + np.abs(t * own))
+        squares = (coefficients**2).sum(axis=1)
+        t = (coefficients @ a / np.where(squares > 0, squares, 1.0))[:, None]
+        rest = np.abs(a - t * coefficients) + 4 * UNIT * (np.abs(a) + np.abs(t * coefficients))
         error = (rest * self.lengths).sum(axis=1) * (1 + share(self.n + 4))
         return np.abs(t) * self.sizes[:, None], np.zeros((self.k, 1)), error + self.n * self._vanishing

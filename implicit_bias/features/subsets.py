@@ -144,9 +144,9 @@ class SubsetFeatures(Features):
         units = np.flatnonzero(W.any(axis=(1, 2)))
         if len(units) == 0:
             return np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
-        own, features = W[units].reshape(-1, self.d), self.of_units(units)
+        chosen, features = W[units].reshape(-1, self.d), self.of_units(units)
         blocks = (features.select(rows) for rows in row_blocks(self.n, DENSE_ROWS))
-        parts = [KernelFeatures(block._blocks()).apply_bounded(own, precise=True) for block in blocks]
+        parts = [KernelFeatures(block._blocks()).apply_bounded(chosen, precise=True) for block in blocks]
         upper, lower, error = (np.concatenate(part) for part in zip(*parts, strict=True))
         return upper, lower, error
 
@@ -168,7 +168,7 @@ class SubsetFeatures(Features):
         if np.ndim(units) == 0:
             return np.asarray(length(self._unit_lengths, axis=1)) / units
         columns = zip(self.subsets.T, units, strict=True)
-        return np.asarray(length(np.stack([length(self.X[:, own] / u, axis=1) for own, u in columns]), axis=0))
+        return np.asarray(length(np.stack([length(self.X[:, column] / u, axis=1) for column, u in columns]), axis=0))
 
     def largest(self) -> Array:
         return np.repeat(largest_entries(self.X.T)[self.subsets], self.count, axis=0)

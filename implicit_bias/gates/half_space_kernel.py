@@ -124,9 +124,9 @@ def half_spaces_of_samples(X: Array, parameters: dict[str, Any], dtype: Any = fl
 
 def parameters_of(parameters: dict[str, Any], inputs: int) -> tuple[Any, float, list[Any]]:
     """Return b, l and the columns of the receptive fields for the parameters of `half_spaces`."""
-    own = {"hyperplanes": 1, "linear": 1.0, **parameters}
-    fields = receptive_fields(inputs, **{name: own[name] for name in ("side", "stride", "sets") if name in own})
-    return own["hyperplanes"], own["linear"], fields
+    given = {"hyperplanes": 1, "linear": 1.0, **parameters}
+    fields = receptive_fields(inputs, **{name: given[name] for name in ("side", "stride", "sets") if name in given})
+    return given["hyperplanes"], given["linear"], fields
 
 
 def half_spaces_error(parameters: dict[str, Any], inputs: int, dtype: Any = float) -> float:
@@ -193,7 +193,7 @@ class _HalfSpaces:
 
     def _visit(self, left: _Directions, right: _Directions, visit: Callable[..., None]) -> None:
         # Rows apart with all columns, and other rows with columns apart.
-        own = np.hstack([left.frequent_lengths, np.where(left.frequent_lengths > 0, 0, left.frequent_products)])
+        sizes = np.hstack([left.frequent_lengths, np.where(left.frequent_lengths > 0, 0, left.frequent_products)])
         along, wide_tiles = np.hstack([right.frequent_products, right.frequent_lengths]), right.tiles(TILE_COLUMNS)
 
         def visit_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
@@ -202,7 +202,7 @@ class _HalfSpaces:
             rows, row_ends = tile
             for columns, column_ends in wide_tiles:
                 total = _shaped(work[2], rows.stop - rows.start, columns.stop - columns.start)
-                np.matmul(own[rows], along[columns].T, out=total)
+                np.matmul(sizes[rows], along[columns].T, out=total)
                 for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
                     if a < b and c < d:
                         left_part = left.directions[p][a:b], left.lengths[p, a:b]

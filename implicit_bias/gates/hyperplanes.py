@@ -327,14 +327,14 @@ class SubsetGates(_HyperplaneContexts):
         if not (isinstance(self.columns, list) and self.columns):
             size = min(as_count(self.columns, "columns"), int(varied.sum()))
             drawn = (random.choice(np.flatnonzero(varied), size, replace=False) for _ in range(self.units))
-            own = [np.sort(columns).tolist() for columns in drawn]
+            subsets = [np.sort(columns).tolist() for columns in drawn]
         else:
-            own = [self._varied(self.columns[h % len(self.columns)], varied) for h in range(self.units)]
-        width, bits = max(map(len, own)) + len(constant), context_bits(self.contexts)
+            subsets = [self._varied(self.columns[h % len(self.columns)], varied) for h in range(self.units)]
+        width, bits = max(map(len, subsets)) + len(constant), context_bits(self.contexts)
         self.directions_ = np.zeros((self.units * bits, X.shape[1]))
-        for h, columns in enumerate(own):
+        for h, columns in enumerate(subsets):
             self.directions_[h * bits : (h + 1) * bits, columns] = random.normal(size=(bits, len(columns)))
-        filled = [[*columns, *constant] + [X.shape[1]] * (width - len(columns) - len(constant)) for columns in own]
+        filled = [[*columns, *constant] + [X.shape[1]] * (width - len(columns) - len(constant)) for columns in subsets]
         self.subsets_ = np.array(filled, dtype=np.int64)
         self.cutoffs_ = self._fit_cutoffs(X, random.normal(size=len(self.directions_)), 1.0, weight)
         return self

@@ -101,7 +101,7 @@ class NuclearNorm(Norm):
         """Norm Σ_h ‖ζ_h‖_* as a CVXPY expression."""
         norm = self.for_gates(W.shape[0])
         (H, R), columns = norm.shape, norm.contexts * W.shape[1]
-        return cp.sum([cp.normNuc(cp.reshape(W[own], (R, columns), order="C")) for own in np.split(norm.order, H)])
+        return cp.sum([cp.normNuc(cp.reshape(W[rows], (R, columns), order="C")) for rows in np.split(norm.order, H)])
 
     def __repr__(self) -> str:
         if not self.gates:

@@ -127,10 +127,10 @@ def solve(
     if loading.interrupted:
         options.deadline.interrupt()
     with options.deadline as deadline:
-        found = _solved(problem, name, run, options, several=solver is None)
+        solution = _solved(problem, name, run, options, several=solver is None)
     # Also for an answer that was finished: a loop of solves must end.
-    interrupted = deadline.interrupted and not found.status.inseparable
-    return replace(found, status=Status.INTERRUPTED) if interrupted else found
+    interrupted = deadline.interrupted and not solution.status.inseparable
+    return replace(solution, status=Status.INTERRUPTED) if interrupted else solution
 
 
 def _solved(problem: MarginProblem, name: str, run: Run, options: Options, several: bool) -> Solution:
@@ -195,7 +195,7 @@ def certified(problem: MarginProblem, name: str, answer: Answer, options: Option
             # After a limit only a proof counts: a longer limit may end without a search, and with a smaller bound.
             if stopped is None or not proof.separable or proof.farkas_residual <= NEARLY_ZERO:
                 bounds = max(bounds, proof, key=lambda one: one.lower_bound)
-    found = Solution(
+    solution = Solution(
         **vars(bounds),
         status=Status.INACCURATE,
         iterations=answer.iterations,
@@ -204,7 +204,7 @@ def certified(problem: MarginProblem, name: str, answer: Answer, options: Option
         tol=options.tol,
         reason=answer.reason,
     )
-    return _concluded(problem, found, stopped)
+    return _concluded(problem, solution, stopped)
 
 
 def _without_certificate(problem: MarginProblem, options: Options) -> Options:
@@ -269,7 +269,7 @@ def merged(problem: MarginProblem, best: Solution, attempt: Solution) -> Solutio
     gap = (upper.objective - lower.lower_bound) / upper.objective if upper.objective < np.inf else np.inf
     proof = {name: getattr(lower, name) for name in ("dual", "lower_bound", "farkas_residual", "multipliers")}
     stopped = attempt.status if attempt.status in STOPPED else None
-    found = _concluded(problem, replace(upper, **proof, gap=gap), stopped)
+    joined = _concluded(problem, replace(upper, **proof, gap=gap), stopped)
     # A proof stays a proof if a limit ends the next solver.
-    proved = best.status.inseparable and not found.status.inseparable and np.isinf(found.objective)
-    return replace(found, status=best.status) if proved else found
+    proved = best.status.inseparable and not joined.status.inseparable and np.isinf(joined.objective)
+    return replace(joined, status=best.status) if proved else joined

@@ -67,21 +67,21 @@ def solve_expansions(
     φ_m(x_i) for the coefficients a (k, n), and include the rounding of the kernels' values.
     """
     factors = solver not in (None, "NATIVE") or str(options.device) != "cpu"
-    found: list[Any] = [None] * len(problems)
+    solutions: list[Any] = [None] * len(problems)
     if features.k == 1 and not factors:
-        found = _by_rows(features, problems, starts, options)
-    left = [c for c, one in enumerate(found) if one is None or _may_be_rounded(problems[c], one[0])]
+        solutions = _by_rows(features, problems, starts, options)
+    left = [c for c, one in enumerate(solutions) if one is None or _may_be_rounded(problems[c], one[0])]
     workers = effective_n_jobs(n_jobs)
 
     def tasks() -> Iterator[Any]:
         for number, c in enumerate(left):
             limit = options.deadline.left(min(workers / (len(left) - number), 1.0))
             own = replace(options, start=starts[c], deadline=Deadline(limit))
-            yield delayed(_solved)(features, problems[c], own, solver, factors, found[c])
+            yield delayed(_solved)(features, problems[c], own, solver, factors, solutions[c])
 
     for c, one in zip(left, Parallel(n_jobs)(tasks()), strict=True):
-        found[c] = one
-    return found
+        solutions[c] = one
+    return solutions
 
 
 def _may_be_rounded(problem: MarginProblem, found: Solution) -> bool:
@@ -105,17 +105,17 @@ def _by_rows(
             # After the time limit, errors of single precision remain.
             if single and answers[0].stopped is None:
                 outputs, errors = _recomputed(features, problems, answers, outputs, error)
-            found = []
+            results = []
             for c, (problem, answer) in enumerate(zip(problems, answers, strict=True)):
                 along = ExpansionFeatures(answer.weights, outputs[None, :, c], features.lengths, errors[None, :, c])
                 sized = replace(answer, weights=along.sizes[:, None])
-                found.append(_best(problem, "NATIVE", [(sized, along)], options))
-            starts = [solution for solution, _ in found]
-            if max(solution.gap for solution, _ in found) <= options.tol or deadline.passed():
+                results.append(_best(problem, "NATIVE", [(sized, along)], options))
+            starts = [solution for solution, _ in results]
+            if max(solution.gap for solution, _ in results) <= options.tol or deadline.passed():
                 break
     if deadline.interrupted:
         raise KeyboardInterrupt  # A search over many fits must end, too.
-    return found
+    return results
 
 
 def _single_error(features: FittedKernels) -> float:
@@ -147,10 +147,10 @@ def _recomputed(
         values = exact(support[rows], support[rows.start :])
         outputs[support[rows]] += values @ a[rows.start :]
         outputs[support[rows.stop :]] += values[:, rows.stop - rows.start :].T @ a[rows]
-    for c, own in enumerate(coefficients.T):
-        others, columns = np.flatnonzero(near[:, c]), np.flatnonzero(own)
+    for c, column in enumerate(coefficients.T):
+        others, columns = np.flatnonzero(near[:, c]), np.flatnonzero(column)
         for rows in row_blocks(len(others), ROWS * features.n // max(len(columns), 1)):
-            outputs[others[rows], c] = exact(others[rows], columns) @ own[columns]
+            outputs[others[rows], c] = exact(others[rows], columns) @ column[columns]
     return outputs, np.where(used | near, features.entry_errors[0], error)
 
 
@@ -182,17 +182,17 @@ def _by_factors(
     """Return the solution by factors of the matrices; not their bounds are certified, but those of the kernels."""
     start = options.start if solver in (None, "NATIVE") else None
     more: dict[str, Any] = {name: getattr(options, name) for name in ("tol", "device", "verbose")}
-    found = solve(problem, solver, start=start, max_seconds=options.deadline.left(), **more)
-    stopped = found.status if found.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
-    reason = found.reason if found.gap > found.tol else ""
-    weights = np.nan_to_num(found.weights)
-    answer = Answer(weights, found.dual, found.iterations, stopped, found.intercept, reason=reason)
-    along_dual = _along_dual(problem, found.dual)
+    solution = solve(problem, solver, start=start, max_seconds=options.deadline.left(), **more)
+    stopped = solution.status if solution.status in (Status.TIME_LIMIT, Status.INTERRUPTED) else None
+    reason = solution.reason if solution.gap > solution.tol else ""
+    weights = np.nan_to_num(solution.weights)
+    answer = Answer(weights, solution.dual, solution.iterations, stopped, solution.intercept, reason=reason)
+    along_dual = _along_dual(problem, solution.dual)
     candidates = chain(
         _candidates(features, answer, along_dual, lambda _: length(weights, axis=1), exact=True),
         _candidates(features, answer, _along_weights(features, weights), lambda lengths: lengths, exact=True),
     )
-    return _best(problem, found.solver, candidates, options, known)
+    return _best(problem, solution.solver, candidates, options, known)
 
 
 def _along_dual(problem: MarginProblem, dual: Array) -> Iterator[tuple[Array, Array]]:
@@ -236,16 +236,16 @@ def _best(
     proved = problem
     for answer, along in candidates:
         own = problem.replace(features=along)
-        found = certified(own, solver, answer, options)
+        new = certified(own, solver, answer, options)
         # The features of the lower bound tell whether only rounding is left of them.
-        proved = own if best is None or found.lower_bound > best[0].lower_bound else proved
-        by = np.divide(found.weights, along.sizes[:, None], out=np.zeros_like(found.weights), where=found.weights != 0)
-        upper = (found, by * along.coefficients)
+        proved = own if best is None or new.lower_bound > best[0].lower_bound else proved
+        by = np.divide(new.weights, along.sizes[:, None], out=np.zeros_like(new.weights), where=new.weights != 0)
+        upper = (new, by * along.coefficients)
         if best is None:
             best = upper
         else:
             upper = min(best, upper, key=lambda one: one[0].objective)
-            best = merged(proved, best[0], found), upper[1]
+            best = merged(proved, best[0], new), upper[1]
         if best[0].gap <= options.tol or (options.deadline.passed() and best[0].gap < np.inf):
             break
     assert best is not None

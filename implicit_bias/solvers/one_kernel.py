@@ -125,15 +125,15 @@ class KernelCache:
     def square(self, samples: np.ndarray) -> Array:
         """Return the kernel matrix K (m, m) of `samples` (m,), from stored rows if possible."""
         place = self.place[samples]
-        found = _gathered(self.rows, place, samples)
+        block = _gathered(self.rows, place, samples)
         others = np.flatnonzero(place < 0)
         for part in row_blocks(len(others), BLOCK):
-            found[others[part]] = self.kernel(samples[others[part]], samples)
-        return found
+            block[others[part]] = self.kernel(samples[others[part]], samples)
+        return block
 
     def products(self, coefficients: Array) -> Array:
         """Return Ka (n, c) for coefficients a (n, c), from blocks of the rows whose coefficients are not all 0."""
-        found, used = np.zeros_like(coefficients), coefficients.any(axis=1)
+        outputs, used = np.zeros_like(coefficients), coefficients.any(axis=1)
         inside = np.zeros((self.count, coefficients.shape[1]), self.rows.dtype)
         known = np.flatnonzero(self.place >= 0)
         inside[self.place[known]] = coefficients[known]
@@ -141,13 +141,13 @@ class KernelCache:
 
         def add(columns: slice) -> None:
             for part in parts:
-                found[columns] += self.rows[part, columns].T @ inside[part]
+                outputs[columns] += self.rows[part, columns].T @ inside[part]
 
-        in_threads(add, row_blocks(len(found)))
+        in_threads(add, row_blocks(len(outputs)))
         others = np.flatnonzero(used & (self.place < 0))
         for part in row_blocks(len(others), BLOCK):
-            found += self.kernel(others[part], self.every).T @ coefficients[others[part]]
-        return found
+            outputs += self.kernel(others[part], self.every).T @ coefficients[others[part]]
+        return outputs
 
 
 @dataclass(eq=False)
@@ -241,9 +241,9 @@ class _Dual:
         free = np.flatnonzero((self.s > self.low) & (self.s < self.high))
         rest = (self.y - self.outputs / self.mu)[free]
         free = free[np.argsort(-np.abs(rest - np.median(rest)))] if len(free) > largest else free
-        found = np.unique(np.concatenate([up, down, free[: largest - len(up) - len(down)]]))
+        chosen = np.unique(np.concatenate([up, down, free[: largest - len(up) - len(down)]]))
         # If all s are at their bounds, and optimal for μ, those nearest to a violation tell how far μ may change.
-        return found if len(found) else np.unique([rising.argmax(), falling.argmin()])
+        return chosen if len(chosen) else np.unique([rising.argmax(), falling.argmin()])
 
     def solve_subproblem(self, chosen: np.ndarray, K: Array, ridge: float, deadline: Deadline) -> Array:
         """Update s of a working set, whose kernel matrix is K (m, m), and μ in place; return the changes of s (m,).
@@ -304,13 +304,13 @@ def _improved(duals: list[_Dual], chosen: list[np.ndarray], cache: KernelCache, 
 @compiled
 def _gathered(A: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
     """Return A[rows[i], columns[j]], shape (n, m); rows with negative numbers are not set."""
-    found = np.empty((len(rows), len(columns)), A.dtype)
+    block = np.empty((len(rows), len(columns)), A.dtype)
     for i in range(len(rows)):
         if rows[i] >= 0:
-            row, new = A[rows[i]], found[i]
+            row, new = A[rows[i]], block[i]
             for j in range(len(columns)):
                 new[j] = row[columns[j]]
-    return found
+    return block
 
 
 @compiled

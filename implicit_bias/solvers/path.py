@@ -84,10 +84,10 @@ def _recertified(earlier: Solution, before: MarginProblem, now: MarginProblem) -
     bounds = FREE * np.minimum(before.upper_bounds, now.upper_bounds)
     if earlier.status is not Status.OPTIMAL or not (earlier.dual < bounds).all():
         return None
-    found = certify(now, earlier.weights, earlier.dual, earlier.intercept, earlier.multipliers)
-    if found.gap > earlier.tol:
+    certificate = certify(now, earlier.weights, earlier.dual, earlier.intercept, earlier.multipliers)
+    if certificate.gap > earlier.tol:
         return None
-    return replace(earlier, **vars(found), iterations=0, seconds=time.seconds)
+    return replace(earlier, **vars(certificate), iterations=0, seconds=time.seconds)
 
 
 def zero_weights_up_to(problem: MarginProblem) -> float:

@@ -92,9 +92,9 @@ def farkas_candidate(
     problem = problem.replace(features=features.in_units(units), constraints=constraints)
     columns = problem.features.k * problem.features.d
     if problem.affine and len(problem.constraints.equal) * columns <= MAX_SEARCH_ENTRIES:
-        found = _by_least_squares(problem, alone=True)
-        if found is not None or not problem.hard:
-            return found
+        candidate = _by_least_squares(problem, alone=True)
+        if candidate is not None or not problem.hard:
+            return candidate
     given = np.maximum(guess, 0.0)
     sizes = given * problem.features.row_norms()
     kept = np.where(sizes > NEGLIGIBLE * sizes.max(), given, 0.0)

@@ -61,7 +61,7 @@ def mean_losses(outputs: Tensor, targets: Tensor, loss: str | CustomLoss) -> Ten
     """
     if not isinstance(loss, str):
         every = targets.expand(len(outputs), *targets.shape[1:])
-        return torch.stack([_custom_mean(loss, one, own) for one, own in zip(outputs, every, strict=True)])
+        return torch.stack([_custom_mean(loss, one, target) for one, target in zip(outputs, every, strict=True)])
     if loss == "squared":
         return ((outputs - targets) ** 2).mean(dim=(1, 2))
     if outputs.shape[2] == 1:

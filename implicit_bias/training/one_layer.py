@@ -115,7 +115,7 @@ class LayerFunction(Objective):
         parts, readout = self._explicit(w)
         inner = np.split(np.einsum("mc,mhd->hcd", self.turn, parts).ravel(), np.cumsum(self.sizes[::2])[:-1])
         outer = np.split(readout[self.free > 0], np.cumsum(self.sizes[1::2])[:-1])
-        return torch.as_tensor(np.concatenate([part for own in zip(inner, outer, strict=True) for part in own]))
+        return torch.as_tensor(np.concatenate([part for layer in zip(inner, outer, strict=True) for part in layer]))
 
     def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
         """Select the samples `kept`, None for all; return the vectors of both weights, the current ones first."""
@@ -357,9 +357,9 @@ def margins_of(outputs: Array, y: Array) -> Array:
     """
     if len(outputs) == 1:
         return y * outputs
-    own = y, np.arange(len(y))
-    margins = outputs[own] - outputs
-    margins[own] = np.inf
+    labels = y, np.arange(len(y))
+    margins = outputs[labels] - outputs
+    margins[labels] = np.inf
     return margins
 
 

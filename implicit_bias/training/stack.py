@@ -86,19 +86,19 @@ def _samples(
     first: LayeredNetwork, count: int, X: ArrayLike, y: ArrayLike, loss: str | CustomLoss
 ) -> tuple[Tensor, Tensor]:
     """Return X (n, d) or (count, n, d), and targets (1 or count, n, q) in float32, or classes (1 or count, n)."""
-    own = dimensions(X) == 3
-    inputs = as_floats(X, "X", 3 if own else 2)
-    if inputs.shape[-1] != first.inputs or (own and len(inputs) != count):
-        wanted = f"({count}, n, {first.inputs})" if own else f"(n, {first.inputs})"
+    separate = dimensions(X) == 3
+    inputs = as_floats(X, "X", 3 if separate else 2)
+    if inputs.shape[-1] != first.inputs or (separate and len(inputs) != count):
+        wanted = f"({count}, n, {first.inputs})" if separate else f"(n, {first.inputs})"
         raise InputError(f"X must have shape {wanted} for these networks, not {inputs.shape}")
     is_table = dimensions(y) == inputs.ndim
     targets = as_floats(y, "y", inputs.ndim if is_table else inputs.ndim - 1)
     if is_table and loss != "squared" and targets.shape[-1] == 1:
         targets = targets[..., 0]
-    if own and len(targets) != count:
+    if separate and len(targets) != count:
         raise InputError(f"y must have targets for each of the {count} networks, but its shape is {targets.shape}")
     samples, q = inputs.shape[-2], first.outputs
-    aims = np.stack([as_aims(each, samples, q, loss, both=False) for each in (targets if own else targets[None])])
+    aims = np.stack([as_aims(each, samples, q, loss, both=False) for each in (targets if separate else targets[None])])
     if aims.ndim == 2 and q > 1:
         return _single(inputs), torch.as_tensor(aims, dtype=torch.int64)
     return _single(inputs), _single(aims.reshape(len(aims), samples, q))

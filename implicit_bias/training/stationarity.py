@@ -130,8 +130,8 @@ def stationarity(
     aims = as_aims(y, len(X), K, "logistic")
     signs = aims[:, None]
     if K > 1:
-        own = np.eye(K)[aims.astype(int)]
-        signs = (own[:, None] - np.eye(K))[own == 0]
+        one_hot = np.eye(K)[aims.astype(int)]
+        signs = (one_hot[:, None] - np.eye(K))[one_hot == 0]
         X = np.repeat(X, K - 1, axis=0)
         support = support if isinstance(support, str) else np.repeat(support, K - 1)
     parameters = homogeneous_parameters(unit)
@@ -220,10 +220,10 @@ def _least(q: Array, degrees: Array, support: str | Array) -> Array:
     if not isinstance(support, str):
         least = np.empty_like(q)
         for context in np.unique(support):
-            own = support == context
-            if np.ptp(degrees[own]) > ALIKE:
+            members = support == context
+            if np.ptp(degrees[members]) > ALIKE:
                 raise InputError(f"the samples of context {context:g} have several degrees; each degree needs its own")
-            least[own] = q[own].min()
+            least[members] = q[members].min()
         return q / least
     lowest = degrees <= degrees.min() + ALIKE
     if lowest.all() or support == "lowest":

@@ -465,7 +465,7 @@ class ProjectedIteration(LayeredIteration):
         """Return Π(v + a g) and its margins, `loss` = F_R(v), g = −∇F_R(v); adapt `length` a to the quadratic model."""
         while True:
             layers = zip(self.margins.norms, v, g, strict=True)
-            new = tuple(norm.nearest(each + self.length * own) for norm, each, own in layers)
+            new = tuple(norm.nearest(each + self.length * update) for norm, each, update in layers)
             q, change = self.margins.evaluate(new)[0], _minus(new, v)
             model = loss - _dot(g, change) + _dot(change, change) / (2 * self.length)
             tiny = self.length * self.sharpness * self.margins.dual(g) <= np.finfo(float).tiny

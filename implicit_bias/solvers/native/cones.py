@@ -54,20 +54,20 @@ class ArrowFactor(Factor):
     def solve(self, right: Array) -> Array:
         # Elimination goes down one side of the arrow and up again. Going down, it skips columns that are 0 in a group.
         n = len(right) - sum(len(R) for _, R, _ in self.groups)
-        found, first, halves = right.copy(), n, []
+        x, first, halves = right.copy(), n, []
         for L, R, used in self.groups:
             rows = slice(first, first + len(R))
             there = np.flatnonzero(right[rows].any(axis=0))
             half = L.divided(right[rows, there].T).T
-            found[np.ix_(used, there)] -= R.T @ half
+            x[np.ix_(used, there)] -= R.T @ half
             halves.append((rows, there, half))
             first = rows.stop
-        found[:n] = self.top.solve(found[:n])
+        x[:n] = self.top.solve(x[:n])
         for (L, R, used), (rows, there, half) in zip(self.groups, halves, strict=True):
-            left = -R @ found[used]
+            left = -R @ x[used]
             left[:, there] += half
-            found[rows] = L.divided(left.T, transposed=False).T
-        return found
+            x[rows] = L.divided(left.T, transposed=False).T
+        return x
 
 
 class ConeKernels(GroupKernels):
@@ -114,8 +114,8 @@ class ConeKernels(GroupKernels):
         scores = self.X @ V.T
         P = np.zeros((self.n, self.H))
         P[: self.samples] = self.margins * scores
-        own = (self.sides * scores[self.nonzero]).T
-        P[self.samples :].reshape(self.H, -1, self.H)[np.arange(self.H), :, np.arange(self.H)] = own
+        products = (self.sides * scores[self.nonzero]).T
+        P[self.samples :].reshape(self.H, -1, self.H)[np.arange(self.H), :, np.arange(self.H)] = products
         return (V * V).sum(axis=1), P
 
 
@@ -165,10 +165,10 @@ def solve_in_cones(
     def watch(iteration: int, best: Outcome) -> Status | None:
         return Status.TIME_LIMIT if late() else None
 
-    found = descend(program, tol, SETTINGS.max_iterations, None, watch)
-    lam, eta, _ = found.weights
+    final = descend(program, tol, SETTINGS.max_iterations, None, watch)
+    lam, eta, _ = final.weights
     q, P = kernels.sweep(lam)
     _, margin = upper_bound(float(eta @ np.sqrt(q)), program.margins(P @ eta), None if box is None else box[:n])
     W = (eta / margin)[:, None] * kernels.adjoint(lam) if 0 < margin < np.inf else np.zeros((H, X.shape[1]))
-    total = float(found.lam[:n].sum())
-    return Answer(W / unit, found.lam[:n] * (found.bounds.lower / total / unit if total > 0 else 0.0), found.iterations)
+    total = float(final.lam[:n].sum())
+    return Answer(W / unit, final.lam[:n] * (final.bounds.lower / total / unit if total > 0 else 0.0), final.iterations)

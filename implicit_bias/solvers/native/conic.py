@@ -104,8 +104,8 @@ def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[Embedd
     right, last = np.split(exact(data["b"]), ends), 2 + len(dims.soc)
     G = exact(np.zeros((len(dims.soc), max([2, *dims.soc]), N)))
     h = exact(np.zeros(G.shape[:2]))
-    for i, (part, own) in enumerate(zip(rows[2:last], right[2:last], strict=True)):
-        G[i, : len(part)], h[i, : len(part)] = part, own
+    for i, (part, value) in enumerate(zip(rows[2:last], right[2:last], strict=True)):
+        G[i, : len(part)], h[i, : len(part)] = part, value
     blocks, sides = (
         tuple(_matrix(r, part, exact) for r, part in zip(dims.psd, parts[last:], strict=True))
         for parts in (rows, right)
@@ -118,6 +118,6 @@ def _norm_program(problem: MarginProblem, more: int, exact: Any) -> tuple[Embedd
 def _matrix(r: int, triangle: Any, exact: Any) -> Any:
     """Return symmetric matrices (r, r, …), given the upper triangle (·, …), column by column, times √2 outside."""
     j, i = np.tril_indices(r)
-    found = exact(np.zeros((r, r, *triangle.shape[1:])))
-    found[i, j] = found[j, i] = (triangle.T * exact(np.where(i == j, 1.0, 0.5)) ** 0.5).T
-    return found
+    matrix = exact(np.zeros((r, r, *triangle.shape[1:])))
+    matrix[i, j] = matrix[j, i] = (triangle.T * exact(np.where(i == j, 1.0, 0.5)) ** 0.5).T
+    return matrix

@@ -118,9 +118,9 @@ class OneRowMore(LowRank):
         return self.B.adjoint(x[:-1]) + self.row[:, None] * x[-1]
 
     def moment(self, weights: Tensor) -> Tensor:
-        found = self.B.moment(weights[:-1])
-        found += (weights[-1] * self.row)[:, None] * self.row
-        return found
+        matrix = self.B.moment(weights[:-1])
+        matrix += (weights[-1] * self.row)[:, None] * self.row
+        return matrix
 
 
 class LowRankFactor(Factor):
@@ -146,9 +146,9 @@ class LowRankFactor(Factor):
         return x
 
     def roughly(self, right: Tensor) -> Tensor:
-        found = right - self.B.times(self.inner.solve(self.B.adjoint(right / self.D)))
-        found /= self.D
-        return found
+        x = right - self.B.times(self.inner.solve(self.B.adjoint(right / self.D)))
+        x /= self.D
+        return x
 
 
 class PartialFactor(Factor):

@@ -63,12 +63,12 @@ class Incumbent:
 
     def offer(self, answer: Answer, bounds: Bounds | None = None, checked: bool = True) -> None:
         """Keep the weights and λ of an answer that are better; `bounds` are those they give, computed by default."""
-        found = bounds or self._bounds(answer)
-        if found.upper < self.bounds.upper or self.bounds.upper == np.inf:
+        proven = bounds or self._bounds(answer)
+        if proven.upper < self.bounds.upper or self.bounds.upper == np.inf:
             self.weights, self.intercept = answer.weights, answer.intercept
-        if found.lower > self.bounds.lower:
+        if proven.lower > self.bounds.lower:
             self.dual = answer.dual
-        self.bounds = Bounds(max(found.lower, self.bounds.lower), min(found.upper, self.bounds.upper))
+        self.bounds = Bounds(max(proven.lower, self.bounds.lower), min(proven.upper, self.bounds.upper))
         if self.outer is not None and checked:
             self.outer.offer(answer)
 

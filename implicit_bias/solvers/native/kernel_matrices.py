@@ -26,15 +26,15 @@ def products(stack: Array, coefficients: Array, exact: bool = False) -> Array:
 
     Only the rows with a_hi ≠ 0 are used. The sums are rounded once if `exact`.
     """
-    found = np.zeros(coefficients.shape)
-    for K, a, own in zip(stack, coefficients, found, strict=True):
+    outputs = np.zeros(coefficients.shape)
+    for K, a, output in zip(stack, coefficients, outputs, strict=True):
         used = np.flatnonzero(a)
         if exact and len(used):
             upper, lower, _ = precise_product(a[None, used], K[used])
-            own[:] = (upper + lower)[0]
+            output[:] = (upper + lower)[0]
         else:
-            own[:] = a[used] @ K[used]
-    return found
+            output[:] = a[used] @ K[used]
+    return outputs
 
 
 def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options) -> tuple[Answer, Array]:
@@ -55,12 +55,12 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
         return options.stop()
 
     tol, most = options.tol / 2, SETTINGS.max_iterations
-    found = SampleSet(ours, start, ours.nothing_known(), tol, most, watch, options.limited).run(strict=False)
+    outcome = SampleSet(ours, start, ours.nothing_known(), tol, most, watch, options.limited).run(strict=False)
     if options.verbose:
         end_line()
-    lam, eta, b = found.weights
-    best, b = ours.dual(found.lam), ours.intercept(b)
-    return Answer(eta, best, found.iterations, found.stopped, b, reason=found.reason), ours.dual(lam)
+    lam, eta, b = outcome.weights
+    best, b = ours.dual(outcome.lam), ours.intercept(b)
+    return Answer(eta, best, outcome.iterations, outcome.stopped, b, reason=outcome.reason), ours.dual(lam)
 
 
 class KernelMatrices(GroupKernels):
@@ -101,14 +101,14 @@ class KernelProblem(ScaledProblem):
     def kernels(self, rows: Tensor, more: Tensor | None = None) -> KernelMatrices:
         signs, m = self.signs[rows], len(rows)
         size = m + (more is not None)
-        found, both = np.empty((self.H, size, size)), np.outer(signs, signs)
-        for K, own in zip(self.stack, found, strict=True):
-            np.multiply(K[rows][:, rows], both, out=own[:m, :m])
+        stack, both = np.empty((self.H, size, size)), np.outer(signs, signs)
+        for K, place in zip(self.stack, stack, strict=True):
+            np.multiply(K[rows][:, rows], both, out=place[:m, :m])
         if more is not None:
             products = self.adjoint(more)[:-1]
-            found[:, :m, m] = found[:, m, :m] = products[:, rows]
-            found[:, m, m] = products @ more
-        return KernelMatrices(found, self.settings)
+            stack[:, :m, m] = stack[:, m, :m] = products[:, rows]
+            stack[:, m, m] = products @ more
+        return KernelMatrices(stack, self.settings)
 
     def _kernel_numbers(self, samples: int) -> int:
         return (self.H + 3) * samples**2

@@ -336,19 +336,19 @@ class GatedKernels(LinearKernels):
             need = 4 * self.n**2 + 8 * self.n * ROWS
             check_memory(need, f"a step of {self.n} samples", FEWER, free_on_device(self.X))
             return super().factor(eta, diagonal, exact)
-        half, own = self.halved, self.G**2 @ (self.share @ eta)
+        half, squares = self.halved, self.G**2 @ (self.share @ eta)
         left = half.G * in_precision("float32", self.share @ eta)
 
         def columns(pivots: np.ndarray) -> Tensor:
-            found = left @ half.G[pivots].T
-            found *= half.X @ half.X[pivots].T
-            return found
+            block = left @ half.G[pivots].T
+            block *= half.X @ half.X[pivots].T
+            return block
 
-        own *= (self.X**2).sum(axis=1)
+        squares *= (self.X**2).sum(axis=1)
         q, P = self.sweep(lam)
         # With K(η)λ over √(λᵀK(η)λ), K(η) − first firstᵀ remains positive semidefinite.
         first = P @ eta / (eta @ q + TINY) ** 0.5
-        return PartialFactor(columns, own, first, diagonal, self._product(eta, diagonal), self.settings)
+        return PartialFactor(columns, squares, first, diagonal, self._product(eta, diagonal), self.settings)
 
     def roots(self, eta: Tensor) -> LowRank:
         # The gate values times √(Sη), times the inputs, shape (n, kd).
@@ -395,20 +395,20 @@ class GatedKernels(LinearKernels):
             rows = self.X[own] * shares[own, None] ** 0.5
             return rows.T @ rows
 
-        found = filled(self.X, (k, d, k, d), 0.0)
+        matrix = filled(self.X, (k, d, k, d), 0.0)
         whole = product(weights > 0, weights) if self.even.any() else None
         for i in range(k):
             for j in range(i + 1):
                 shares, size = self.G[:, i] * self.G[:, j] * weights, self.even[i] * self.even[j]
                 above, below = shares > 0, shares < 0
                 if size == 0:
-                    found[i, :, j] = product(above, shares) - product(below, -shares)
+                    matrix[i, :, j] = product(above, shares) - product(below, -shares)
                 elif above.sum() < below.sum():
-                    found[i, :, j] = 2 * product(above, shares) - size * whole
+                    matrix[i, :, j] = 2 * product(above, shares) - size * whole
                 else:
-                    found[i, :, j] = size * whole - 2 * product(below, -shares)
-                found[j, :, i] = found[i, :, j]
-        return found.reshape(k * d, k * d)
+                    matrix[i, :, j] = size * whole - 2 * product(below, -shares)
+                matrix[j, :, i] = matrix[i, :, j]
+        return matrix.reshape(k * d, k * d)
 
     def part(self, rows: slice) -> GatedKernels:
         return GatedKernels(self.X[rows], self.G[rows], self.share, self.settings)
@@ -435,18 +435,18 @@ class ScaledFeatures(LowRank):
         self.size = (kernels.G**2 @ root**2) @ (kernels.X**2).sum(1)
 
     def times(self, V: Tensor) -> Tensor:
-        return library(V).stack([self.kernels.outputs(self.root * own.reshape(self.shape)) for own in V.T], 1)
+        return library(V).stack([self.kernels.outputs(self.root * column.reshape(self.shape)) for column in V.T], 1)
 
     def adjoint(self, x: Tensor) -> Tensor:
-        return library(x).stack([(self.root * self.kernels.adjoint(own)).reshape(-1) for own in x.T], 1)
+        return library(x).stack([(self.root * self.kernels.adjoint(column)).reshape(-1) for column in x.T], 1)
 
     def moment(self, weights: Tensor) -> Tensor:
         size = self.shape[0] * self.shape[1]
-        found = self.kernels.moment(weights).reshape(*self.shape, size)
-        found *= self.root[:, :, None]
-        found = found.reshape(size, *self.shape)
-        found *= self.root
-        return found.reshape(size, size)
+        matrix = self.kernels.moment(weights).reshape(*self.shape, size)
+        matrix *= self.root[:, :, None]
+        matrix = matrix.reshape(size, *self.shape)
+        matrix *= self.root
+        return matrix.reshape(size, size)
 
 
 class BorderedKernels(GroupKernels):

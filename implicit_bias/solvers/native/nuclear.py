@@ -110,12 +110,12 @@ class NuclearProgram(BallProgram):
         """Add the Hadamard products of a group; arguments are (contexts, n, R)."""
         contexts = range(len(g))
         for rows in row_blocks(len(K), TILE):
-            own, to = K[rows, : rows.stop], slice(rows.stop)
+            block, to = K[rows, : rows.stop], slice(rows.stop)
             for a in contexts:
-                own += (half[a][rows] @ half[a][to].T) * ((2 / t) * self.units.gram[rows, to])
+                block += (half[a][rows] @ half[a][to].T) * ((2 / t) * self.units.gram[rows, to])
             for a, b in product(contexts, contexts):
-                own += (g[a][rows] @ ((2 / t**2) * g[b][to].T)) * (v[a][rows] @ v[b][to].T)
-                own += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
+                block += (g[a][rows] @ ((2 / t**2) * g[b][to].T)) * (v[a][rows] @ v[b][to].T)
+                block += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
         lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds, len(self.support.y))

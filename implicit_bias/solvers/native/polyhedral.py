@@ -123,9 +123,9 @@ class PolyhedralProgram(BallProgram):
 
     def largest(self, columns: Array) -> Array:
         """Return the largest entry of `columns` (k, d) ≥ 0 in each group of gates, shape (H,)."""
-        found = np.zeros(len(self.costs))
-        np.maximum.at(found, self.groups, columns.max(axis=1))
-        return found
+        maxima = np.zeros(len(self.costs))
+        np.maximum.at(maxima, self.groups, columns.max(axis=1))
+        return maxima
 
     def start(self) -> PolyhedralIterate:
         e, c, ones = self.factors, self.costs, np.ones(self.features.shape[1:])

@@ -122,16 +122,16 @@ def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
     with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
         most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
         if problem.group_form is None or problem.constraints is not None:
-            found = _solve_conic(problem, most, options.stop)
+            answer = _solve_conic(problem, most, options.stop)
         else:
-            found = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+            answer = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
     # Sums that must be 0 have units far below those of the largest terms.
     with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
-        weights, b = _weights(problem, found.weights, found.intercept, options.tol, options.deadline)
-        mu = _without_opposite(problem.constraints, found.multipliers)
-        dual, mu = _dual(problem, found.dual, mu, options.tol, options.deadline)
+        weights, b = _weights(problem, answer.weights, answer.intercept, options.tol, options.deadline)
+        mu = _without_opposite(problem.constraints, answer.multipliers)
+        dual, mu = _dual(problem, answer.dual, mu, options.tol, options.deadline)
     given = None if problem.constraints is None else mu
-    return replace(found, weights=weights, dual=dual, intercept=b, multipliers=given)
+    return replace(answer, weights=weights, dual=dual, intercept=b, multipliers=given)
 
 
 def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
@@ -263,9 +263,9 @@ class PreciseSet(GrowingSet, Support):
         if not len(rows):
             return self.W[None][:0]
         blocks = _blocks(self.problem.features.select(rows))
-        own, values = self.T.indices, self.T.data[:, None]
+        index, values = self.T.indices, self.T.data[:, None]
         columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
-        mixed = np.stack([(blocks[:, own[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
+        mixed = np.stack([(blocks[:, index[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
         return mixed.reshape(len(rows), self.H, -1) * (self.problem.y[rows] / self.m[rows] / self.scale)[:, None, None]
 
     def mean(self, rows: np.ndarray, shares: Any) -> Any:
@@ -291,15 +291,15 @@ class PreciseSet(GrowingSet, Support):
     def solve(self) -> None:
         """Solve for the set; update the bounds with their Ŵ, b and λ̂. Raise TooLargeError for too many rows."""
         self._check_room(len(self.rows))
-        found = SetProgram(self)
-        found.solve()
-        self.iterations, self.stopped, self.failed = found.iterations, found.stopped, not found.upper < np.inf
+        program = SetProgram(self)
+        program.solve()
+        self.iterations, self.stopped, self.failed = program.iterations, program.stopped, not program.upper < np.inf
         #: λ̂ of the rows, and whether the lower bound rose by more than `tol`.
-        self.own = found.lam[: len(self.rows)]
-        self.rose = found.lower > self.bounds.lower * (1 + self.tol)
-        if found.lower > self.bounds.lower:
-            self.lam = found.dual()
-        self.bounds = Bounds(max(self.bounds.lower, found.lower), self.bounds.upper)
+        self.own = program.lam[: len(self.rows)]
+        self.rose = program.lower > self.bounds.lower * (1 + self.tol)
+        if program.lower > self.bounds.lower:
+            self.lam = program.dual()
+        self.bounds = Bounds(max(self.bounds.lower, program.lower), self.bounds.upper)
 
     def check(self, W: Any, b: Any, value: float) -> None:
         """Compute the margins `f` of all samples at Ŵ and b, ‖Ŵ‖ = `value`, and keep these if their bound is better."""
@@ -393,8 +393,8 @@ class SetProgram:
         """Return λ̂ (n,) of all samples."""
         whole, lam = self.whole, _exact(np.zeros(self.whole.n))
         lam[whole.rows] = self.lam[: self.free]
-        for part, total, own in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
-            lam[part] = whole.box[part] * (own / total)
+        for part, total, value in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
+            lam[part] = whole.box[part] * (value / total)
         return lam
 
 
@@ -670,10 +670,10 @@ def _reduced(basis: Any, deadline: Deadline) -> tuple[Any, list[Any]]:
             times = gmpy2.rint(basis[k] @ planes[j] / (planes[j] @ planes[j]))
             if times:
                 basis[k] = basis[k] - times * basis[j]
-        found, last = _orthogonal(basis[k], planes[:k]), planes[k - 1]
+        rest, last = _orthogonal(basis[k], planes[:k]), planes[k - 1]
         part = basis[k] @ last / (last @ last)
-        if found @ found >= (LOVASZ - part * part) * (last @ last):
-            planes, k = [*planes[:k], found], k + 1
+        if rest @ rest >= (LOVASZ - part * part) * (last @ last):
+            planes, k = [*planes[:k], rest], k + 1
         else:
             basis[[k - 1, k]] = basis[[k, k - 1]]
             planes = [*planes[: k - 1], _orthogonal(basis[k - 1], planes[: k - 1])]

@@ -358,7 +358,7 @@ def scaled(problem: MarginProblem, form: GroupForm, device: str, settings: Setti
     if isinstance(features, ChunkedFeatures):
         return ChunkedProblem(problem, form, device, settings)
     if isinstance(features, SubsetFeatures) and device == "cpu":
-        own = features.mixed(form.expand)
-        if isinstance(own, SubsetFeatures) and np.array_equal(form.index, np.arange(own.k) // own.count):
-            return SubsetProblem(problem, form, own, settings)
+        mixed = features.mixed(form.expand)
+        if isinstance(mixed, SubsetFeatures) and np.array_equal(form.index, np.arange(mixed.k) // mixed.count):
+            return SubsetProblem(problem, form, mixed, settings)
     return (BlockProblem if features.gate_values is None else GatedProblem)(problem, form, device, settings)

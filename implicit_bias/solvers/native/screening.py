@@ -109,9 +109,9 @@ class Ascent:
         reach = max(float(sizes.max()), float((fair / self.box).max()))
         lower = float(fair.sum()) / reach if reach > 0 else 0.0
         weights = lam, self.eta, self.b
-        found = best.better(fair, weights, Bounds(lower, upper), epoch)
+        outcome = best.better(fair, weights, Bounds(lower, upper), epoch)
         # Weights that do not separate the samples yet are useful for screening, too.
-        return found if found.bounds.upper < np.inf else replace(found, weights=weights)
+        return outcome if outcome.bounds.upper < np.inf else replace(outcome, weights=weights)
 
 
 def screen(scaled: ScaledProblem, tol: float, most: int, watch: Watch, late: Callable[[], bool] = bool) -> Outcome:

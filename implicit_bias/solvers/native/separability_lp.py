@@ -60,12 +60,12 @@ class LPRows:
 
     def moment(self, weights: Tensor) -> Tensor:
         """Return Aᵀ diag(weights) A, a square matrix in the order of x, for weights (n + 1,)."""
-        few, own = self.more.shape[1], weights[:-1]
-        N = filled(own, (self.size, self.size), 0.0)
-        N[:-few, :-few] = self.kernels.moment(own)
+        few, inner = self.more.shape[1], weights[:-1]
+        N = filled(inner, (self.size, self.size), 0.0)
+        N[:-few, :-few] = self.kernels.moment(inner)
         for place, column in enumerate(self.more.T, self.size - few):
-            N[place, :-few] = N[:-few, place] = self.kernels.adjoint(own * column).reshape(-1)
-        N[-few:, -few:] = self.more.T @ (own[:, None] * self.more)
+            N[place, :-few] = N[:-few, place] = self.kernels.adjoint(inner * column).reshape(-1)
+        N[-few:, -few:] = self.more.T @ (inner[:, None] * self.more)
         for place in range(self.size):
             N[place] += weights[-1] * self.total[place] * self.total
         return N
