@@ -9,8 +9,6 @@ from implicit_bias.solvers.native.homogeneous import Element, EmbeddedProgram, N
 
 class Inverse:
     def __init__(self, matrix):
-        if np.linalg.cond(matrix) > 1e15:
-            raise ArithmeticError
         self.matrix = matrix
 
     def solve(self, right):
@@ -38,12 +36,12 @@ def program(rng, *, soft, intercept, fixed, samples=12, groups=2, width=8):
 
 
 def last_iterate(problem):
-    """Return the last iterate before products reach 1e-18."""
+    """Return the first iterate with products below 1e-6: below about 1e-7, doubles no longer solve for steps."""
     found = []
 
     def observe(at):
         found.append(at)
-        return at.product() < 1e-18 or len(found) > 60
+        return at.product() < 1e-6
 
     maximise(problem, Inverse, observe)
     return found[-1]
@@ -67,9 +65,9 @@ def test_the_optimum_is_that_of_cvxpy(soft, intercept, fixed):
     value = np.linalg.norm(W, axis=1).sum()
     value += p[: len(lam)] @ np.maximum(1 - margins[: len(lam)], 0) if soft else 0.0
     value += p[len(lam) :] @ (1 - margins[len(lam) :])
-    assert value == pytest.approx(best, rel=1e-5)
-    assert lam.sum() + (p[len(lam) :].sum() if fixed else 0.0) == pytest.approx(best, rel=1e-5)
-    assert soft or margins.min() > 1 - 1e-4
+    assert value == pytest.approx(best, rel=1e-6)
+    assert lam.sum() + (p[len(lam) :].sum() if fixed else 0.0) == pytest.approx(best, rel=1e-6)
+    assert soft or margins.min() > 1 - 1e-7
 
 
 def test_semidefinite_blocks_and_equations_have_the_optimum_of_cvxpy():
