@@ -347,7 +347,6 @@ class NewtonSystem:
         centred = products - self._paired(target)
         (lam, rest), (more, other) = self.residual, self.program.second_order(self.at, guess, self.q, self.P)
         step = self.solution((lam + more, rest + other), centred + guess.products)
-
         if step.longest < 0.5 or self._left(step) > self.mu:
             # Second-order terms of a guess with little room may leave no room, or make the iterates oscillate.
             plain = self.solution(self.residual, centred)
@@ -396,8 +395,7 @@ class NewtonSystem:
         """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw."""
         at, box, H, xp = self.at, self.program.box, len(self.q), library(products)
         z, s, u = at.split(products / at.first)
-        a, right = -residual[0], -residual[1]
-        a -= z
+        a, right = -residual[0] - z, -residual[1]
         right[:H] += s
         if box is not None:
             a += u
@@ -469,13 +467,17 @@ def descend(program: Program, tol: float, max_iterations: int, start: Point | No
     """Reduce the relative gap to `tol` from a warm `start`, or from `program.start()`; return the best result.
 
     `watch(iteration, best)` is called at every iterate and may return a status to stop with. The method also ends if
-    a factorisation fails or exceeds the memory, and at a step without progress.
+    a factorisation fails or exceeds the memory, and at a step without progress. If this leaves a gap between `tol` and
+    1, a second attempt from `program.start()` centres more.
     """
-    descent = MarginDescent(program, tol, max_iterations, start, watch)
+    descent, settings = MarginDescent(program, tol, max_iterations, start, watch), program.kernels.settings
     try:
-        descend_from(descent.start, descent.observe, descent.linearised, program.kernels.settings.least_centring)
+        descend_from(descent.start, descent.observe, descent.linearised, settings.least_centring)
         if descent.restart:
-            descend_from(program.start(), descent.observe, descent.linearised, program.kernels.settings.least_centring)
+            descend_from(program.start(), descent.observe, descent.linearised, settings.least_centring)
+        if descent.best.stopped is None and tol < descent.best.bounds.gap < 1:
+            descent.history.clear()
+            descend_from(program.start(), descent.observe, descent.linearised, settings.restart_centring)
     except TooLargeError as error:
         return replace(descent.best, reason=str(error))
     return descent.best
@@ -502,7 +504,7 @@ class MarginDescent:
         It ends if the gap is closed, a limit is reached, the samples are proved inseparable, or nothing improves. A
         warm start with a gap of at least 1 after `warm_iterations` is replaced by a cold start (`restart`).
         """
-        program, settings, iteration = self.program, self.settings, len(self.history)
+        program, settings, iteration = self.program, self.settings, len(self.best.path)
         q, P = program.kernels.sweep(at.lam)
         f, b = P @ at.eta, at.rho * at.nu[1:]
         self.swept = q, P, f
@@ -512,10 +514,8 @@ class MarginDescent:
         self.best.path.append((now.gap, at))
         stop = self.watch(count, self.best)
         doubtful = iteration == settings.separability_after < self.most and self.best.bounds.upper == float("inf")
-        if doubtful and self.few_features and not stop:
-            if self._prove_inseparable():
-                return True
-            self.others = self.best.iterations - iteration
+        if doubtful and self.few_features and not stop and self._prove_inseparable():
+            return True
         bounds = self.best.bounds
         clear = bounds.gap < 1 or bounds.lower > 1 / settings.nearly_no_margin
         patience = settings.patience if clear else 3 * settings.patience
@@ -542,14 +542,11 @@ class MarginDescent:
         assert isinstance(kernels, LinearKernels)
 
         def score(lam: Tensor, iterations: int) -> None:
-            """Keep λ and its lower bound, if the bound is better."""
             lam = self.program.normalised(lam)
             q = float(kernels.sweep(lam)[0].max())
-            bounds = Bounds(q**-0.5 if q > 0 else float("inf"))
-            self.best = self.best.better(lam, self.best.weights, bounds, iterations)
+            self.best = self.best.better(lam, self.best.weights, Bounds(q**-0.5 if q > 0 else float("inf")), iterations)
 
         def ends(step: int, lam: Tensor) -> bool:
-            """Keep the lower bound of an iterate; return True if a limit is reached."""
             score(lam, before + step)
             limit = Status.ITERATION_LIMIT if self.best.iterations >= self.most else None
             self.best = replace(self.best, stopped=self.watch(self.best.iterations, self.best) or limit)
@@ -558,4 +555,5 @@ class MarginDescent:
         lam = inseparability_proof(kernels, self.program.intercept_column, ends)
         if lam is not None:
             score(lam, self.best.iterations)
+        self.others = self.best.iterations - before
         return self.best.stopped is not None or self.best.bounds.lower >= 1 / self.settings.no_margin

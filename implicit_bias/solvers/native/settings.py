@@ -36,6 +36,8 @@ class Settings:
     to_boundary: float = 0.99
     #: Least centring parameter σ; values below cost about two more iterations.
     least_centring: float = 0.05
+    #: The same of a second attempt, after one without progress.
+    restart_centring: float = 0.2
     #: Longest step below which a direction is corrected, so that products of pairs are of similar size.
     short_step: float = 0.8
     #: Step beyond the longest one, at whose end the products are corrected.

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import implicit_bias as ib
@@ -50,6 +50,7 @@ def random_problem(seed, n, d, k, norm, C=np.inf):
     norm=st.sampled_from(["frobenius", "group lasso", "predictor"]),
     C=st.sampled_from([np.inf, 1e-3, 0.1, 1.0, 30.0, 1e4]),
 )
+@example(seed=1, n=16, d=1, k=1, norm="frobenius", C=30.0).via("steps vanish in the first attempt")
 @settings(max_examples=120, deadline=None)
 def test_native_and_clarabel_agree(seed, n, d, k, norm, C):
     case = random_problem(seed, n, d, k, norm, C)
