@@ -16,7 +16,6 @@ from implicit_bias.studies.runner.cells import binary_task
 from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, style, trend
 
 TITLE = "The best network on images"
-SOURCE = "ours"
 CLAIM = "The best network can be certified on images, too, and descent comes near it."
 REVISION = 4
 data = binary_task

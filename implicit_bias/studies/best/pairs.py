@@ -15,7 +15,6 @@ from implicit_bias.studies.best import methods
 from implicit_bias.studies.runner import Rows, Settings, Verdict, product
 
 TITLE = "How far from the best network: pairs of digits"
-SOURCE = "ours"
 CLAIM = "On pairs of digits the best network can be certified, and descent that is wide enough ends there."
 PAIRS = {"0-1": "0 and 1", "1-7": "1 and 7", "3-5": "3 and 5", "4-9": "4 and 9"}
 REVISION = 2

@@ -25,7 +25,6 @@ from implicit_bias.studies.best import methods
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, named, product
 
 TITLE = "How far from the best two-layer ReLU network"
-SOURCE = "ours"
 CLAIM = "Descent on a ReLU network that is wide enough ends at the best network there is."
 REVISION = 2
 DATA = {"rings": "two rings", "moons": "two moons", "xor": "XOR"}

@@ -20,7 +20,6 @@ from implicit_bias.studies.runner.cells import image_classes
 from implicit_bias.studies.runner.drawing import DATASETS
 
 TITLE = "Ten classes at once, or each against the rest"
-SOURCE = "ours"
 CLAIM = "One problem of all classes errs no more than one problem for each, and takes no longer."
 METHODS = {
     "ovr": {"color": COLOURS["orange"], "marker": "o", "label": "each against the rest"},

@@ -29,7 +29,6 @@ from implicit_bias.training.iterations import LossScaled
 from implicit_bias.training.limit import descend_to_limit
 
 TITLE = "Ten classes: where softmax descent ends"
-SOURCE = "ours"
 CLAIM = "Softmax descent ends at the max-margin problem of all classes whose norm is that of its outputs."
 CLASSES = 10
 #: Networks, with their look.

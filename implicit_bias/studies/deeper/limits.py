@@ -29,7 +29,6 @@ from implicit_bias.training.sgd import train
 from implicit_bias.training.stationarity import stationarity
 
 TITLE = "How far from the best chains descent ends"
-SOURCE = "ours"
 CLAIM = "Descent on chains of any depth ends at the best chains behind their gates."
 #: Ratio up to which a network counts as the best.
 NEAR = 1.02

@@ -13,7 +13,6 @@ from implicit_bias.studies.gram.sphere import listed, ordered, power, style, uni
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, decide, finished, panels, product
 
 TITLE = "Gram matrices of finite width"
-SOURCE = "ours"
 CLAIM = "The Gram matrix of k units comes as near to its mean as 1/√k, and its smallest eigenvalue with it."
 ACTIVATIONS = ("relu", "selu", "elu", "swish", "tanh")
 #: The power of k that is claimed.

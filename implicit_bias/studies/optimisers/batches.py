@@ -24,7 +24,6 @@ from implicit_bias.training.optimisers import Adam, Muon, Optimiser, Signum
 from implicit_bias.training.sgd import train
 
 TITLE = "Minibatches and momentum"
-SOURCE = "ours"
 CLAIM = "On minibatches, momentum keeps Signum and Muon near their problems, and Adam leaves its own."
 CLAIMS = claims("optimisers", "batches")
 COORDINATES = ("dataset", "train_size", "steps", "seed")

@@ -25,7 +25,6 @@ from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.steepest import SteepestDescent
 
 TITLE = "Ten classes: which margin problem does each optimiser solve?"
-SOURCE = "ours"
 CLAIM = "On ten classes, each optimiser ends at the optimum of its own norm, where its path reaches its limit."
 CLAIMS = claims("optimisers", "classes")
 COORDINATES = ("dataset", "train_size", "seed")

@@ -188,8 +188,7 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
     kinds = len(set(table.kind)) > 1
     for ax in axes[:, 0]:
         ax.set_yticklabels([f"{method}, {kind}" if kinds else method for kind, method in lines])
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
 def strips(table: pd.DataFrame, names: pd.Series, columns: dict[str, str], title: str, label: str) -> Figure:

@@ -21,7 +21,6 @@ from implicit_bias.training.optimisers import Adam, Muon, Optimiser, Signum
 from implicit_bias.training.sgd import train
 
 TITLE = "Decoupled weight decay"
-SOURCE = "ours"
 CLAIM = "Optimisers with decoupled weight decay minimise the loss under a bound on the norm of the weights."
 CLAIMS = claims("optimisers", "decay")
 COORDINATES = ("dataset", "train_size", "seed")

@@ -15,7 +15,6 @@ from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claim
 from implicit_bias.studies.runner.mean_test import decided, difference, student_interval
 
 TITLE = "Errors of the margin problems of optimisers"
-SOURCE = "ours"
 CLAIM = "The margin problem of another optimiser has a lower error than that of gradient descent."
 CLAIMS = claims("optimisers", "errors")
 data = common.data

@@ -22,7 +22,6 @@ from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, produc
 from implicit_bias.training.limit import descend_to_limit
 
 TITLE = "ReLU networks against the margin problems of their final gates"
-SOURCE = "ours"
 CLAIM = "With learned gates, each optimiser ends near the optimum of its final gates."
 CLAIMS = claims("optimisers", "learned")
 COORDINATES = ("dataset", "train_size", "seed")

@@ -17,7 +17,6 @@ from implicit_bias.studies.optimisers.common import LABELS, NORMS, OPTIMISERS, O
 from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
 
 TITLE = "Which margin problem does each optimiser solve?"
-SOURCE = "ours"
 CLAIM = "Each optimiser ends at the optimum of its own norm, where its path reaches its limit."
 CLAIMS = claims("optimisers", "ratios")
 COORDINATES = ("dataset", "train_size", "steps", "seed")

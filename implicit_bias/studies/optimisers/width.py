@@ -19,7 +19,6 @@ from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, produc
 from implicit_bias.training.steepest import LayeredDescent
 
 TITLE = "Copies of units"
-SOURCE = "ours"
 CLAIM = "Copies of units change what Adam and Muon-Sign learn, and not what gradient descent and Muon learn."
 CLAIMS = claims("optimisers", "width")
 COORDINATES = ("dataset", "train_size", "seed")

@@ -113,8 +113,7 @@ def beside(axes: Any) -> Figure:
     """Add the legend of the last panel of each row to the right of this panel; return the figure."""
     for row in axes:
         row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure: Figure = axes[0, 0].figure
-    return figure
+    return axes[0, 0].figure
 
 
 def pictures(figure: Figure, name: str) -> dict[str, bytes]:

@@ -25,8 +25,8 @@ Rows = list[dict[str, Any]]
 class Experiment:
     """A table made of cells, with its figures and its verdicts.
 
-    Every experiment is declared by a module that defines TITLE, SOURCE, CLAIM and the functions `grid`, `rows`, `cost`,
-    `draw` and `verdicts`, and optionally NAME, REVISION, COLUMNS, LIMITS, COORDINATES, SIZES, CLAIMS, `data`, `shown`,
+    Every experiment is declared by a module that defines TITLE, CLAIM and the functions `grid`, `rows`, `cost`, `draw`
+    and `verdicts`, and optionally SOURCE, NAME, REVISION, COLUMNS, LIMITS, COORDINATES, SIZES, CLAIMS, `data`, `shown`,
     `summary`, `page` and `tables`.
     `Experiment.of` reads the module; the comments on the fields below explain each name. Experiments of one kind may
     have a module SHARED, which defines the names that their own modules lack.
@@ -41,8 +41,6 @@ class Experiment:
     #: Value of --figure, and name of the files.
     name: str
     title: str
-    #: Place in the paper: 'second version, figure 1'.
-    source: str
     #: Claim under test, in one sentence.
     claim: str
     #: Function from `quick`, and options of the command if it has any, to the settings of all cells.
@@ -55,6 +53,8 @@ class Experiment:
     draw: Callable[[pd.DataFrame], Figure | dict[str, Figure]]
     #: Function from the table to a verdict on each part of the claim.
     verdicts: Callable[[pd.DataFrame], list[Verdict]]
+    #: Place in the paper: 'second version, figure 1'; by default the experiment is of this project.
+    source: str = "ours"
     #: Function from settings and the folder of image files to the data that `rows` needs. It is called for every cell
     #: before any work, so that missing files are reported at once; it should cache its last result.
     data: Callable[[Settings, str | None], Any] | None = None
@@ -89,8 +89,8 @@ class Experiment:
         """
         declared = vars(import_module(module))
         declared = vars(declared["SHARED"]) | declared if "SHARED" in declared else declared
-        required = ("TITLE", "SOURCE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
-        optional: tuple[str, ...] = ("REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS")
+        required = ("TITLE", "CLAIM", "grid", "rows", "cost", "draw", "verdicts")
+        optional: tuple[str, ...] = ("SOURCE", "REVISION", "COLUMNS", "LIMITS", "COORDINATES", "SIZES", "CLAIMS")
         optional += ("data", "shown", "summary", "page", "tables")
         names = (*required, *(name for name in optional if name in declared))
         default = module.rpartition(".")[2].replace("_", "-")

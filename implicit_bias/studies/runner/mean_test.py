@@ -13,11 +13,6 @@ from implicit_bias.studies.runner.verdicts import Verdict
 LEVEL = 0.95
 
 
-def standard_error(values: pd.Series) -> float:
-    """Return the standard error of the mean; NaN for a single value."""
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
-
-
 def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, float]:
     """Return Student's confidence interval (low, high) of the mean; NaN for a single value.
 
@@ -25,13 +20,13 @@ def student_interval(values: pd.Series, level: float = LEVEL) -> tuple[float, fl
     (0.31414..., 3.68585...)
     """
     mean = float(values.mean())
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * standard_error(values)
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std() / np.sqrt(len(values)))
     return mean - half, mean + half
 
 
 def student_p(values: pd.Series, limit: float = 0.0) -> float:
     """Return the two-sided p-value of Student's test that the mean equals a limit; NaN for a single value."""
-    distance, error = values.mean() - limit, standard_error(values)
+    distance, error = values.mean() - limit, values.std() / np.sqrt(len(values))
     if error == 0:
         return float(distance == 0)
     return float(2 * stats.t.sf(abs(distance / error), len(values) - 1))

@@ -253,20 +253,17 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _read_record(folder: Path) -> dict[str, Any]:
-    """Return the record of a folder, or {} if the file is damaged; raise InputError if there is no file."""
+def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the readable records of a folder by experiment, in the order of the collection; perhaps none.
+
+    InputError is raised if the folder has no record file.
+    """
     file = as_file(folder / RECORD)
     try:
-        record = json.loads(file.read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the readable records of a folder by experiment, in the order of the collection; perhaps none."""
-    content = _read_record(folder)
-    stored = content.get("figures", {next(iter(collection.figures)): content})
+    stored = content.get("figures", {next(iter(collection.figures)): content}) if isinstance(content, dict) else {}
     known = stored if isinstance(stored, dict) else {}
     whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
     return {name: known[name] for name in collection.figures if name in whole}

@@ -35,7 +35,6 @@ from implicit_bias.studies.settings import Settings, product
 from implicit_bias.training.iterations import LossScaled
 
 TITLE = "The comparison on all of the data"
-SOURCE = "ours"
 CLAIM = "With more samples the bias of descent predicts what it learns."
 #: Since revision 2, descents with fixed gates are preconditioned.
 REVISION = 2
