@@ -61,11 +61,12 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
     table = [_scored("GD", network, X, y, fresh)]
     descent = descend_to_limit(network, X, y, LossScaled(tolerance=0.01, max_steps=settings["max_steps"]))
     table.append(_scored("limit", network, X, y, fresh) | {"end": descent.end})
-    table.append(_in_cones(network, X, y, fresh))
+    nothing, inside = {"objective": np.nan, "error": np.nan}, in_cones(network, X, y, TOLERANCE)
+    table.append({"method": "LC in cones"} | nothing if inside is None else _scored("LC in cones", inside, X, y, fresh))
     gates = RandomHalfSpaces(units, seed=settings["seed"])
     for name, problem in (("LC", svm_lc(X, y, network)), ("RC", svm_rc(X, y, gates))):
         solution = solve(problem)
-        row = {"method": name, "objective": np.nan, "error": np.nan}
+        row = {"method": name} | nothing
         if not solution.status.inseparable:
             assert problem.gates is not None
             wrong = error(problem.gates(fresh[0]) @ solution.weights, fresh[1])
@@ -74,13 +75,12 @@ def at_width(units: int, settings: Settings, X: Array, y: Array, fresh: tuple[Ar
     return table
 
 
-def _in_cones(network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:
+def in_cones(network: ReLUNetwork, X: Array, y: Array, tol: float) -> ReLUNetwork | None:
+    """Return the best network with the activation patterns of a network on X (n, d); None if none separates."""
     patterns = np.unique(network.gates()(X).gate_values.T, axis=0)
     signs = np.repeat([1.0, -1.0], len(patterns))
-    W = solve_in_cones(X, y, np.vstack([patterns, patterns]), signs, np.inf, TOLERANCE).weights
-    if not W.any():
-        return {"method": "LC in cones", "objective": np.nan, "error": np.nan}
-    return _scored("LC in cones", network_of(W, signs > 0), X, y, fresh)
+    W = solve_in_cones(X, y, np.vstack([patterns, patterns]), signs, np.inf, tol).weights
+    return network_of(W, signs > 0) if W.any() else None
 
 
 def _scored(method: str, network: ReLUNetwork, X: Array, y: Array, fresh: tuple[Array, Array]) -> dict[str, Any]:

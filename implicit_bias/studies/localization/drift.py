@@ -1,13 +1,17 @@
-"""Verdicts on IPRs of trainings that may still drift."""
+"""Verdicts on IPRs of trainings that may still drift, and declarations that these experiments share."""
 
 import numpy as np
 import pandas as pd
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.studies.localization.drawing import LOCAL
+from implicit_bias.studies.localization.networks import seconds
 from implicit_bias.studies.runner import Verdict, claims
 
+REVISION = 2
 RULE = claims("localization", "drift")["local"]
+CLAIMS = {"local": RULE}
+cost = seconds
 
 
 def sides(part: pd.DataFrame) -> Array:

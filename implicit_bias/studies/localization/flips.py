@@ -12,17 +12,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
+from implicit_bias.studies.localization import drift
 from implicit_bias.studies.localization.drawing import curve, scales, sinusoid, slashed
-from implicit_bias.studies.localization.drift import RULE, approaches, decide_local
-from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
+from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, spread, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, over_seeds, panels, seeded, where
 
 TITLE = "Gates, place, size and shape in training"
 SOURCE = "sign flips of the gates"
 CLAIM = "Gates stop flipping early in training, before the fields localize: weights mostly grow."
-REVISION = 2
-CLAIMS = {"local": RULE}
-cost = seconds
+SHARED = drift
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
 #: Share of the flips after which gates count as settled.
 MOST = 0.75
@@ -104,7 +102,7 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
 
 def _end(part: pd.DataFrame) -> tuple[float, float, bool]:
     part = part.sort_values("time")
-    return part.ipr.iloc[-1], part.change.iloc[-1], approaches(part.time, part.ipr)
+    return part.ipr.iloc[-1], part.change.iloc[-1], drift.approaches(part.time, part.ipr)
 
 
 #: Rows of panels: label of the axis, and its columns, the first as a solid and the second as a dashed line.
@@ -169,7 +167,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         before, time = f"{K} gates settle before fields localize", f"{time}; {start}"
         placed, of_units = 100 * shape.placed.min(), " % of the units"
         decided += [
-            decide_local(f"{K} fields localize", localized, last),
+            drift.decide_local(f"{K} fields localize", localized, last),
             decide(f"{K} gates settle early", time, settling.time.max(), "at most", most, " % of the time"),
             decide(before, way, settling.way.max(), "at most", most, " % of the IPR's way"),
             decide(f"{K} the place is there before the shape", there, placed, "at least", 100 * PLACED, of_units),

@@ -7,19 +7,17 @@ biases they would be odd functions and learn nothing from symmetric data. All tr
 import pandas as pd
 from matplotlib.figure import Figure
 
+from implicit_bias.studies.localization import drift
 from implicit_bias.studies.localization.drawing import NAMES, STYLES, curve, sinusoid, slashed
-from implicit_bias.studies.localization.drift import RULE, decide_local
-from implicit_bias.studies.localization.networks import ONE, PROCESSES, SATURATING, one_row, seconds, stayed
+from implicit_bias.studies.localization.networks import ONE, PROCESSES, SATURATING, one_row, stayed
 from implicit_bias.studies.runner import Settings, Verdict, decide, over_seeds, product, seeded, where
 from implicit_bias.studies.runner.drawing import log_ticks, panels
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Nonlinear data localize receptive fields, the more the larger the gain, and a Gaussian clone does not."
-REVISION = 2
-CLAIMS = {"local": RULE}
+SHARED = drift
 rows = one_row
-cost = seconds
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -74,7 +72,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
         text += f", quartiles at last {slashed(last.ipr_low, '.2f')} and {slashed(last.ipr_high, '.2f')}"
         clones, (most, path), vary = f"median IPR up to {widest:.3f}", _fall(ours), widest - clone.ipr.min()
-        decided.append(decide_local(f"{name}: nonlinear data localize fields", text, last))
-        decided.append(decide_local(f"{name}: their clone does not", clones, clone, "below"))
+        decided.append(drift.decide_local(f"{name}: nonlinear data localize fields", text, last))
+        decided.append(drift.decide_local(f"{name}: their clone does not", clones, clone, "below"))
         decided.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
     return [*decided, stayed(table)]

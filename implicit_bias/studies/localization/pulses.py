@@ -10,17 +10,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import SinglePulse
+from implicit_bias.studies.localization import drift
 from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
-from implicit_bias.studies.localization.drift import RULE, decide_local, sides
-from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, seconds, stayed
+from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, stayed
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, beside, over_seeds, panels, product, seeded
 
 TITLE = "Single pulses"
 SOURCE = "single pulses"
 CLAIM = "Single pulses localize fields."
-REVISION = 2
-CLAIMS = {"local": RULE}
-cost = seconds
+SHARED = drift
 RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
 LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
 
@@ -81,11 +79,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         f"{NAMES[str(name)]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"
         for name, part in plain.groupby("activation", sort=False)
     )
-    side = sides(table)
+    side = drift.sides(table)
     count = f"; of {len(table)} variants {(side > 0).sum()} are local, {(side < 0).sum()} are not"
     return [
-        decide_local("every variant localizes fields", texts[0] + count, variants),
-        decide_local("some variant localizes fields", texts[1], variants, some=True),
-        decide_local("plain pulses localize some fields", plain_text, plain, some=True),
+        drift.decide_local("every variant localizes fields", texts[0] + count, variants),
+        drift.decide_local("some variant localizes fields", texts[1], variants, some=True),
+        drift.decide_local("plain pulses localize some fields", plain_text, plain, some=True),
         stayed(table),
     ]

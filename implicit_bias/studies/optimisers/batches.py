@@ -5,7 +5,8 @@ minibatches, at rates that decrease like 1/√t. ε of Adam is 1e-30. The weight
 size, so that they are soon forgotten. No theorem covers minibatches of networks.
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -31,15 +32,15 @@ COORDINATES = ("dataset", "train_size", "steps", "seed")
 RATE, MUON_RATE = 0.01, 0.1
 #: Initial weights, as a share of the published ones.
 START = 0.1
-#: Optimisers with their norm, momentum, and β₂ of Adam.
-METHODS: dict[str, tuple[str, float, float]] = {
-    "sign": ("sign", 0.0, 0.0),
-    "Signum .9": ("sign", 0.9, 0.0),
-    "Signum .99": ("sign", 0.99, 0.0),
-    "Adam .999": ("sign", 0.9, 0.999),
-    "Adam .95": ("sign", 0.9, 0.95),
-    "Muon": ("muon", 0.0, 0.0),
-    "Muon .95": ("muon", 0.95, 0.0),
+#: Optimisers with their norm.
+METHODS: dict[str, tuple[str, Callable[..., Optimiser]]] = {
+    "sign": ("sign", partial(Signum, momentum=0.0)),
+    "Signum .9": ("sign", partial(Signum, momentum=0.9)),
+    "Signum .99": ("sign", partial(Signum, momentum=0.99)),
+    "Adam .999": ("sign", partial(Adam, beta2=0.999, eps=1e-30)),
+    "Adam .95": ("sign", partial(Adam, beta2=0.95, eps=1e-30)),
+    "Muon": ("muon", partial(Muon, momentum=0.0)),
+    "Muon .95": ("muon", partial(Muon, momentum=0.95)),
 }
 #: Methods that minibatches lead away, and those that momentum keeps, with its value in the verdict.
 ADAMS = ("Adam .999", "Adam .95")
@@ -100,12 +101,9 @@ def size(network: GatedLinearNetwork, norm: str) -> float:
 
 def _config(method: str, batch: int, settings: Settings) -> Optimiser:
     """Return the optimiser; its first rate is η √(batch/n), so that after t steps, at an epoch's end, it is η/√t."""
-    norm, momentum, second = METHODS[method]
+    norm, optimiser = METHODS[method]
     rate = (MUON_RATE if norm == "muon" else RATE) * (batch / settings["train_size"]) ** 0.5
-    options: Any = {"steps": settings["steps"], "batch_size": batch, "lr": rate, "lr_decay": 0.5, "momentum": momentum}
-    if second:
-        return Adam(**options, loss="logistic", beta2=second, eps=1e-30)
-    return (Muon if norm == "muon" else Signum)(**options)
+    return optimiser(steps=settings["steps"], batch_size=batch, lr=rate, lr_decay=0.5)
 
 
 def cost(settings: Settings) -> float:

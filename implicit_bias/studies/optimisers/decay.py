@@ -5,7 +5,8 @@ certifies the minimum of the mean logistic loss under this bound. Bounds 1/λ² 
 1 needs.
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,11 @@ CLAIM = "Optimisers with decoupled weight decay minimise the loss under a bound 
 CLAIMS = claims("optimisers", "decay")
 COORDINATES = ("dataset", "train_size", "seed")
 #: Optimisers with decay, with their norm.
-METHODS = {"AdamW": "sign", "Signum": "sign", "Muon": "muon"}
+METHODS: dict[str, tuple[str, Callable[..., Optimiser]]] = {
+    "AdamW": ("sign", partial(Adam, eps=1e-30)),
+    "Signum": ("sign", Signum),
+    "Muon": ("muon", Muon),
+}
 #: ηλ in the first step.
 RATE = 0.1
 data = common.data
@@ -55,29 +60,24 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
     table: Rows = []
     minima = {
         (norm, bound): least_loss(best[norm][0], bound * best[norm][1].objective)
-        for norm in dict.fromkeys(METHODS[method] for method in settings["method"])
+        for norm in dict.fromkeys(METHODS[method][0] for method in settings["method"])
         for bound in settings["bound"]
     }
     for method in settings["method"]:
-        problem, solution = best[METHODS[method]]
+        norm, optimiser = METHODS[method]
+        problem, solution = best[norm]
         for bound in settings["bound"]:
             decay = (bound * solution.objective) ** -0.5
             network = started(gates)
-            config = _config(method, decay, settings["steps"], len(X))
+            options = {"steps": settings["steps"], "batch_size": len(X), "lr": RATE / decay, "lr_decay": 0.5}
+            config = optimiser(**options, weight_decay=decay)
             train(network, X, y, config, seed=settings["seed"], every=settings["steps"])
-            W, least = network.effective_weights(), minima[METHODS[method], bound]
+            W, least = network.effective_weights(), minima[norm, bound]
             loss = float(np.logaddexp(0.0, -problem.margins(W)).mean())
             row = {"loss": loss, "minimum": least.lower_bound, "gap": least.loss / least.lower_bound - 1}
             row |= {"size": problem.norm.value(W) * decay**2}
-            table.append({"method": method, "norm": METHODS[method], "bound": bound, "decay": decay} | row)
+            table.append({"method": method, "norm": norm, "bound": bound, "decay": decay} | row)
     return table
-
-
-def _config(method: str, decay: float, steps: int, n: int) -> Optimiser:
-    options: Any = {"steps": steps, "batch_size": n, "lr": RATE / decay, "lr_decay": 0.5, "weight_decay": decay}
-    if method == "AdamW":
-        return Adam(**options, loss="logistic", eps=1e-30)
-    return (Muon if method == "Muon" else Signum)(**options)
 
 
 def cost(settings: Settings) -> float:

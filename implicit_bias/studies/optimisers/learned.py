@@ -13,9 +13,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.datasets import BinaryTask
-from implicit_bias.extensions.best_networks.relu.network import bound_of, network_of
+from implicit_bias.extensions.best_networks.relu.network import bound_of
 from implicit_bias.networks import ReLUNetwork
-from implicit_bias.solvers.native.cones import solve_in_cones
+from implicit_bias.studies.best.methods import in_cones
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.optimisers.common import OPTIMISERS, OWN
 from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product, span
@@ -69,10 +69,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         if best:
             row["ratio"] = 1 / (margin * best[OWN[method]][1].lower_bound)
             row |= common.distances(network.effective_weights(), best)
-        if best and method == "GD":
-            held = np.unique(patterns[-1].T, axis=0)
-            signs = np.repeat([1.0, -1.0], len(held))
-            inside = network_of(solve_in_cones(X, y, np.vstack([held, held]), signs, np.inf, TOL).weights, signs > 0)
+        if best and method == "GD" and (inside := in_cones(network, X, y, TOL)) is not None:
             row["cones"] = bound_of(network, X, y)[0] / bound_of(inside, X, y)[0]
         every.append(row)
     return every

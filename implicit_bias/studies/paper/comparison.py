@@ -74,12 +74,6 @@ def grid_of(study: str, gates: Callable[[Settings], Gates], options: Settings, q
     return cells
 
 
-def with_cutoff(rows: Rows, settings: Settings) -> Rows:
-    """Return the rows with the setting `cutoff` as text."""
-    cutoff = settings["cutoff"]
-    return [row | {"cutoff": str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)} for row in rows]
-
-
 @dataclass(frozen=True, eq=False)
 class Scored:
     """Row of a model, and its scores on the validation set, None if no weights separate the training samples."""
@@ -164,7 +158,11 @@ def comparison_rows(
             shares["inconsistency"] = float(np.mean(predicted != labels))
             shares["expected_inconsistency"] = expected_inconsistency(own, shares["error"])
         rows.append({"momentum": one.row["momentum"]} | other.row | shares)
-    return [row | {"version": version} for row in rows]
+    held = {"version": version}
+    if "cutoff" in settings:
+        # A pair of quantile levels is text, too.
+        held["cutoff"] = str(tuple(cutoff) if isinstance(cutoff := settings["cutoff"], list) else cutoff)
+    return [row | held for row in rows]
 
 
 def faults_of(settings: Settings, version: str) -> tuple[str, ...]:

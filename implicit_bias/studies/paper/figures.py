@@ -394,7 +394,6 @@ def _claims_figure(shown: Sequence[Tested], title: str) -> Figure:
     drawing = Figure(figsize=(7.5, 0.42 * len(shown) + 1.3), layout="constrained")
     ax = drawing.subplots()
     for place, one in enumerate(shown):
-        assert one.verdict is not None
         mean, colour = one.test.values.mean(), OUTCOMES[one.verdict.outcome]
         (low, high), face = one.test.interval, colour if one.test.split else "white"
         ax.plot([low, high], [place, place], color=colour, linewidth=1.5)

@@ -53,7 +53,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             table += comparison.comparison_rows(
                 trained, weights, solutions, group_lasso, task, settings, version, compared=compared
             )
-    return comparison.with_cutoff(table, settings)
+    return table
 
 
 def of_units(parts: Array) -> dict[str, float]:

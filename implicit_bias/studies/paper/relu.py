@@ -55,7 +55,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             solutions.append(comparison.solved(replace(svm_hl(X, y, active), name="gates_only"), task, settings))
         weights = network.effective_weights()
         table += comparison.comparison_rows(one, weights, solutions, learned, task, settings, version)
-    return comparison.with_cutoff(table, settings)
+    return table
 
 
 def cost(settings: Settings) -> float:

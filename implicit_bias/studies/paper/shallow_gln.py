@@ -36,7 +36,7 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
         W = network.effective_weights()[regions.occupied_]
         compared = published_scores(network, gates, task.X_val, faults)
         table += comparison.comparison_rows(one, W, [solution], solution, task, settings, version, compared=compared)
-    return comparison.with_cutoff(table, settings)
+    return table
 
 
 def cost(settings: Settings) -> float:

@@ -1,5 +1,6 @@
 """Verdicts on the paper's claims: tests over draws, counts of cells, certificates, and published numbers."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -33,24 +34,23 @@ NEAR = {"accuracy": 0.001, "agreement": 0.005}
 
 @dataclass(frozen=True, eq=False)
 class Tested:
-    """A contrast, its test, and the verdict, or None before p-values are adjusted."""
+    """A contrast, its test, and the p-value of the test, `adjusted` by Holm's method."""
 
     contrast: Contrast
     test: MeanTest
-    verdict: Verdict | None = None
+    adjusted: float
 
-    def decided(self, adjusted: float) -> "Tested":
-        """Return a copy with the verdict, given the test's p-value `adjusted` by Holm's method."""
-        test, claim = self.test, self.contrast.claim
-        if test.values.empty:
+    @property
+    def verdict(self) -> Verdict:
+        if self.test.values.empty:
             found, holds = "a solution of all models in no cell", None
         else:
-            inner = test.verdict(adjusted, 1)
+            inner = self.test.verdict(self.adjusted, 1)
             numbers, _, draws = inner.found.rpartition("; ")
-            count, p = test.ranks
+            count, p = self.test.ranks
             found, holds = f"{numbers}; {count}/{draws}", inner.holds
             found += "" if np.isnan(p) else f", rank p = {p:.3f}"
-        return replace(self, verdict=replace(claim.verdict(found, holds, **self.contrast.names), claim=test.claim))
+        return replace(self.contrast.claim.verdict(found, holds, **self.contrast.names), claim=self.test.claim)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
@@ -64,8 +64,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     """
     if not {"study", "version", "model", "split", "train_error", *CELL} <= set(table.columns):
         raise InputError("verdicts are made from the table of reproduce_paper.py")
-    tested = [one.verdict for one in claim_tests(table) if one.verdict] + list(_counted(table))
-    return [*tested, *_trainings(table), *_best_depth(table), *_certificates(table), *_published(table)]
+    counted = (part(table) for part in (_counted, _trainings, _best_depth, _certificates, _published))
+    return [*(one.verdict for one in claim_tests(table)), *itertools.chain(*counted)]
 
 
 def claim_tests(table: pd.DataFrame) -> list[Tested]:
@@ -73,11 +73,10 @@ def claim_tests(table: pd.DataFrame) -> list[Tested]:
     table = table[~_failed(table)]
     parts = {split: where(table, split=split) for split in ("own", "published")}
     contrasts = [contrast for contrast in CONTRASTS if contrast.part != "published"]
-    tested = [Tested(contrast, test) for contrast in contrasts for test in _tests(parts, contrast)]
-    families = [[one for one in tested if (one.contrast.part == "ours") == ours] for ours in (False, True)]
-    adjusted = [holm([one.test.p for one in family]) for family in families]
-    decisions = (zip(family, p, strict=True) for family, p in zip(families, adjusted, strict=True))
-    return [one.decided(p) for family in decisions for one, p in family]
+    tests = [(contrast, test) for contrast in contrasts for test in _tests(parts, contrast)]
+    families = [[pair for pair in tests if (pair[0].part == "ours") == ours] for ours in (False, True)]
+    adjusted = [p for family in families for p in holm([test.p for _, test in family])]
+    return [Tested(*pair, p) for pair, p in zip(itertools.chain(*families), adjusted, strict=True)]
 
 
 def _failed(table: pd.DataFrame) -> pd.Series:
