@@ -263,6 +263,11 @@ def products(features: Features, W: Array) -> Array:
     return features @ W if W.ndim == 2 else np.stack([features @ w for w in W], axis=1)
 
 
+def adjoints(features: Features, columns: Array) -> Array:
+    """Return Φᵀc for each column c of an array (n, q), shape (q, k, d)."""
+    return np.stack([features.adjoint(column) for column in columns.T])
+
+
 def check_open(features: Features) -> None:
     """Raise InputError for other objects and if φ(x_i) = 0 for every sample; some samples may be zero."""
     if not isinstance(features, Features):
@@ -309,17 +314,17 @@ class _GramFactor:
         """
         targets, samples = Y.shape[1], self.form == "samples"
         z, W = np.zeros_like(Y), np.zeros((targets, self.features.k, self.features.d))
-        residual, slope, last = Y, W if samples else self._adjoint(Y), np.inf
+        residual, slope, last = Y, W if samples else adjoints(self.features, Y), np.inf
         for _ in range(MAX_REFINEMENTS):
             if samples:
                 step = self.inverse(residual - self.shift * z)
                 z = z + step
                 # W = Φᵀz would lose digits: z is larger than W by the condition number.
-                W = W + self._adjoint(step)
+                W = W + adjoints(self.features, step)
             else:
                 W = W + self.inverse(slope.reshape(targets, -1).T).T.reshape(W.shape)
             residual = Y - products(self.features, W)
-            slope = self._adjoint(residual) - self.shift * W
+            slope = adjoints(self.features, residual) - self.shift * W
             errors, sizes = (length(each.reshape(targets, -1), axis=1) for each in (slope, self.modulus * W))
             error = np.max(errors / np.maximum(sizes, TINY))
             if error <= ACCURATE or not error < 0.5 * last:
@@ -343,10 +348,6 @@ class _GramFactor:
         if self.spectrum is not None and gap > (LOOSE * length(Y) ** 2 if self.shift and size > n else limit):
             gap = min(gap, at.by_directions(*self.spectrum.directions_of(features, self.shift)))
         return at, gap
-
-    def _adjoint(self, columns: Array) -> Array:
-        """Return Φᵀc for each column c of an array (n, q), shape (q, k, d)."""
-        return np.stack([self.features.adjoint(column) for column in columns.T])
 
 
 def _factorised(features: Features, shift: float, tol: float) -> _GramFactor:

@@ -27,7 +27,7 @@ from implicit_bias._utils.checks import (
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import nearest_power_of_two
 from implicit_bias._utils.limits import Deadline
-from implicit_bias.extensions.galu.closed_form import LeastSquares, least_squares, shift_of
+from implicit_bias.extensions.galu.closed_form import LeastSquares, adjoints, least_squares, products, shift_of
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import ReLUGates, SoftGates
 
@@ -302,8 +302,8 @@ class _LeastValue(ABC):
 
     def _drifted(self) -> bool:
         """True if the updated value differs from ‖ΦW − Y‖² + s‖W‖² by more than MAX_DRIFT ‖Y‖², as rounding causes."""
-        W, features = self.weights(), self.features
-        residual = self.Y - np.stack([features @ w for w in W], axis=1)
+        W = self.weights()
+        residual = self.Y - products(self.features, W)
         value = float(np.sum(residual**2)) + self.shift * float(np.sum(W**2))
         return abs(value - self.value) > MAX_DRIFT * float(np.sum(self.Y**2))
 
@@ -327,8 +327,7 @@ class _SampleForm(_LeastValue):
         self.value = self.shift * float(np.sum(self.Y * self.dual))
 
     def weights(self) -> Array:
-        features = self.features
-        return np.stack([features.adjoint(dual) for dual in self.dual.T])
+        return adjoints(self.features, self.dual)
 
     def _update(self, unit: int, values: Array) -> Callable[[], None] | None:
         old, new, d = self.G[:, unit] != 0, values != 0, self.X.shape[1]
@@ -356,8 +355,7 @@ class _WeightForm(_LeastValue):
 
     def _invert(self) -> None:
         self.inverse = _inverse(self.features.weight_gram(), self.shift)
-        features = self.features
-        self.slopes = np.stack([features.adjoint(column).ravel() for column in self.Y.T], axis=1)
+        self.slopes = adjoints(self.features, self.Y).reshape(self.Y.shape[1], -1).T.copy()
         self.value = float(np.sum(self.Y**2) - np.sum(self.slopes * (self.inverse @ self.slopes)))
 
     def weights(self) -> Array:

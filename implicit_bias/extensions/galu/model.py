@@ -77,10 +77,7 @@ class LeastSquaresModel(Labelled):
 
     def decision_function(self, X: Any) -> Array:
         """Return f(X) for inputs X (n, p), shape (n,) or (n, q); raise InputError if X does not have p columns."""
-        features, W = self.gates(self.inputs(X)), self.solution.weights
-        if W.ndim == 2:
-            return np.asarray(features @ W + self.intercept)
-        return np.stack([features @ each for each in W], axis=1) + self.intercept
+        return np.asarray(self.solution.predict(self.gates(self.inputs(X))) + self.intercept)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return f(x), or the class if the model has classes, for each row of X (n, p).

@@ -82,9 +82,6 @@ class GaLUNetwork(LayeredNetwork):
         sizes = zip(self.units, into, strict=False)
         return [torch.randn(units, fan_in, generator=generator) / fan_in**0.5 for units, fan_in in sizes]
 
-    def _gate(self, values: Tensor) -> Tensor:
-        return gate_values(values, self.sharpness)
-
     def activations(self, weights: Tensors, filters: Tensors, X: Tensor, opened: Tensors | None = None) -> Tensor:
         """Return the last hidden layer's activations z^{(L)} (…, n, k_L) for inputs X (n, d).
 
@@ -93,14 +90,15 @@ class GaLUNetwork(LayeredNetwork):
         z = X
         for index, (weight, u) in enumerate(zip(weights[:-1], filters, strict=True)):
             read = X if self.reads_input else z
-            z = (self._gate(read @ u.mT) if opened is None else opened[index]) * (z @ weight.mT)
+            gates = gate_values(read @ u.mT, self.sharpness) if opened is None else opened[index]
+            z = gates * (z @ weight.mT)
         return z
 
     def fixed_gates(self, filters: Tensors, X: Tensor) -> list[Tensor] | None:
         """Return the gate values (…, n, k_ℓ) of every layer for inputs X (n, d); None if they depend on the weights."""
         if len(filters) > 1 and not self.reads_input:
             return None
-        return [self._gate(X @ u.mT) for u in filters]
+        return [gate_values(X @ u.mT, self.sharpness) for u in filters]
 
     def _gates_of(self, filters: Tensor) -> Gates:
         return filter_gates(to_array(filters), self.sharpness)

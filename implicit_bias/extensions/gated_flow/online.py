@@ -225,24 +225,22 @@ def train_online(
     )
 
 
+@dataclass(eq=False)
 class _OnlineDescent:
     """R networks: W (RK, n), b (RK,) and c = b₂ (R,), with their outputs and losses on the next step's samples X, y."""
 
-    def __init__(
-        self,
-        batches: Iterator[tuple[Array, Array]],
-        W: Array,
-        activation: Activation,
-        units: int,
-        lr: float,
-        loss: Callable[[Array, Array], tuple[Array, Array]],
-        biases: bool,
-        output_bias: bool,
-    ) -> None:
-        self.batches, self.activation, self.units, self.lr, self.loss = batches, activation, units, lr, loss
-        self.biases, self.output_bias = biases, output_bias
-        self.W, self.b, self.c = W, np.zeros(len(W)), np.zeros(len(W) // units)
-        self._evaluate(*next(batches))
+    batches: Iterator[tuple[Array, Array]]
+    W: Array
+    activation: Activation
+    units: int
+    lr: float
+    loss: Callable[[Array, Array], tuple[Array, Array]]
+    biases: bool
+    output_bias: bool
+
+    def __post_init__(self) -> None:
+        self.b, self.c = np.zeros(len(self.W)), np.zeros(len(self.W) // self.units)
+        self._evaluate(*next(self.batches))
 
     def _evaluate(self, X: Array, y: Array) -> None:
         """Take new samples; set pre-activations a (m, RK), errors −∂L/∂ŷ up to a factor (m, R), and losses (R,)."""

@@ -95,7 +95,10 @@ class Points:
                 skipped = 0 if others is not None else rows.start
                 columns = slice(left + skipped, len(second))
                 rows_of = slice(chunk.start + rows.start, chunk.start + rows.stop)
-                pairs = self.gaussian_pairs(second, rows_of, columns, cosines[rows, skipped:])
+                directions, cosine = (self.directions[rows_of], second.directions[columns]), cosines[rows, skipped:]
+                cosine = cosine if cosine.dtype == object else np.clip(cosine, -1.0, 1.0)
+                lengths = self.norms[rows_of, None], second.norms[None, columns]
+                pairs = GaussianPairs(*lengths, cosine, _angles(*directions, cosine))
                 if others is None:
                     own = np.arange(rows.stop - rows.start)
                     pairs.cosine[own, own], pairs.angle[own, own] = 1 + 0 * pairs.r[:, 0], 0 * pairs.r[:, 0]
@@ -104,12 +107,6 @@ class Points:
                     done, n = rows_of.stop, len(self)
                     twice = (done * (done - 1) // 2, n * (n - 1) // 2) if others is None else (0, 0)
                     progress(done * len(second) - twice[0], n * len(second) - twice[1])
-
-    def gaussian_pairs(self, others: Points, rows: slice, columns: slice, cosine: Numbers) -> GaussianPairs:
-        """Return all pairs of `rows` with `columns` of `others`; `cosine` are their inner products of directions."""
-        X, Z = self.directions[rows], others.directions[columns]
-        cosine = cosine if self.norms.dtype == object else np.clip(cosine, -1.0, 1.0)
-        return GaussianPairs(self.norms[rows, None], others.norms[None, columns], cosine, _angles(X, Z, cosine))
 
 
 def open_together(X: Array, Z: Array) -> Array:
@@ -179,6 +176,5 @@ def mirror(values: Numbers, rows: slice, columns: slice, block: Numbers) -> None
 
 def unit_pairs(angles: Numbers) -> GaussianPairs:
     """Return pairs of unit points (r = s = 1) at the given angles, an array of any shape."""
-    angles = np.asarray(angles)
-    ones = np.ones((), dtype=angles.dtype) if angles.dtype != object else 0 * angles + 1
+    ones = 0 * angles + 1
     return GaussianPairs(ones, ones, cos(angles), angles)

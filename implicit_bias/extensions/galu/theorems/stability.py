@@ -171,19 +171,12 @@ def galu_excess(
     on_samples = lipschitz * float(np.abs(difference @ alpha).mean()) / root
     gates = moved_gates(d, k, max(epsilon, SMALLEST_EPSILON), delta)
     printed = lipschitz * float((np.abs(alpha) * length(trained, axis=1)).max()) * math.sqrt(gates.printed)
-    share = _share(epsilon, k, delta)
+    # For all ε at once, this bounds the mean of (1/k) #{j: |⟨u_j, x⟩| ≤ ε‖x‖} over x with probability at least 1 − δ.
+    c = math.sqrt(-math.log(min(delta, 0.5)) / 2)
+    share = min(1.0, math.erf(epsilon / math.sqrt(2)) + (c + 1 / (4 * c)) / root)
     bound = lipschitz * epsilon * min(float(length(alpha)) * math.sqrt(share), root * largest * share)
     flips, conditions = float(flipped.mean()), gates.conditions_hold
     return GaLUExcess(epsilon, flips, on_samples, bound, share, printed, conditions, k, delta)
-
-
-def _share(epsilon: float, k: int, delta: float) -> float:
-    """Return s = P(|N(0, 1)| ≤ ε) + (c + 1/4c)/√k of `GaLUExcess`, at most 1, where e^{−2c²} = min(δ, ½).
-
-    With probability at least 1 − δ it bounds the mean of (1/k) #{j: |⟨u_j, x⟩| ≤ ε‖x‖} over x, for all ε at once.
-    """
-    c = math.sqrt(-math.log(min(delta, 0.5)) / 2)
-    return min(1.0, math.erf(epsilon / math.sqrt(2)) + (c + 1 / (4 * c)) / math.sqrt(k))
 
 
 def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:
