@@ -9,17 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.galu import improve_filters
+from implicit_bias.studies.galu import gaussian
 from implicit_bias.studies.galu.common import means, repeats
-from implicit_bias.studies.galu.gaussian import (
-    ADAM,
-    by_kind,
-    doubled,
-    draw_losses,
-    samples,
-    trained,
-    training_cost,
-    widths,
-)
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, product, span
 
 TITLE = "Loss of GaLU with random filters, with better filters, and of ReLU"
@@ -32,7 +23,7 @@ CLAIMS = claims("galu", "filters")
 
 def grid(quick: bool) -> list[Settings]:
     lists = {"m": (128,), "d": (8,)} if quick else {"m": (1024,), "d": (16, 32)}
-    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
+    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else gaussian.ADAM
     cells = [cell | adam for cell in product(network=("ReLU",), **lists, seed=(1,), repeats=(4 if quick else 5,))]
     seeds, updates = (range(1, 5), 128) if quick else (range(1, 17), 512)
     return cells + product(network=("GaLU",), **lists, seed=seeds, repeats=(1,), updates=(updates,))
@@ -40,12 +31,12 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings) -> Rows:
     """Return units, repeat, loss; for GaLU `improved_loss`, that after Algorithm 1, and its `accepted` steps."""
-    units = widths(settings, SHARES)
+    units = gaussian.widths(settings, SHARES)
     if settings["network"] == "ReLU":
-        return trained(settings, "ReLU", units)
+        return gaussian.trained(settings, "ReLU", units)
     table = []
     for seed in repeats(settings):
-        X, Y = samples(settings, seed)
+        X, Y = gaussian.samples(settings, seed)
         for k in units:
             first, better = (improve_filters(X, Y[:, 0], k, steps=n, seed=seed) for n in (0, settings["updates"]))
             losses = {"loss": first.solution.loss, "improved_loss": better.solution.loss}
@@ -54,12 +45,12 @@ def rows(settings: Settings) -> Rows:
 
 
 def cost(settings: Settings) -> float:
-    return training_cost(settings) if "steps" in settings else 4e-8 * settings["updates"] * settings["m"] ** 2
+    return gaussian.training_cost(settings) if "steps" in settings else 4e-8 * settings["updates"] * settings["m"] ** 2
 
 
 def _improved(table: pd.DataFrame) -> tuple[str, pd.DataFrame]:
     name = f"GaLU({table.updates.max():.0f})" if "updates" in table else "GaLU(512)"
-    return name, by_kind(table, "improved_loss", name)
+    return name, gaussian.by_kind(table, "improved_loss", name)
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -69,14 +60,14 @@ def draw(table: pd.DataFrame) -> Figure:
         name: {"color": COLOURS["purple"], "label": f"{name} (Algorithm 1)"},
         "ReLU": {"color": COLOURS["ReLU"], "label": "ReLU (Adam)"},
     }
-    return draw_losses(TITLE, fits, styles, width=4.6)
+    return gaussian.draw_losses(TITLE, fits, styles, width=4.6)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     name, fits = _improved(table)
     losses = means(fits, ["d", "share", "repeat"], "loss", ("ReLU", "GaLU", name), by="kind")
     losses = losses.groupby(level=["d", "share"]).mean()
-    pairs = doubled(losses, "GaLU")
+    pairs = gaussian.doubled(losses, "GaLU")
     ahead = pairs["ReLU"] - pairs["double"]
     decided = [claim.undecided("all three losses, and ReLU's below GaLU's at every size") for claim in CLAIMS.values()]
     gap = losses["GaLU"] - losses["ReLU"]

@@ -8,17 +8,8 @@ output, the trained readout does not lower the least loss.
 import pandas as pd
 from matplotlib.figure import Figure
 
+from implicit_bias.studies.galu import gaussian
 from implicit_bias.studies.galu.common import NETWORKS, means
-from implicit_bias.studies.galu.gaussian import (
-    ADAM,
-    by_kind,
-    closed_form,
-    doubled,
-    draw_losses,
-    trained,
-    training_cost,
-    widths,
-)
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, product
 
 TITLE = "Least loss with fewer parameters than samples"
@@ -32,30 +23,30 @@ STYLES = {
     "closed form": {"color": COLOURS["GaLU"], "marker": "", "label": "GaLU (closed form)"},
     "ReLU": {"color": COLOURS["ReLU"], "linestyle": "none", "label": "ReLU (Adam)"},
 }
-cost = training_cost
+cost = gaussian.training_cost
 
 
 def grid(quick: bool) -> list[Settings]:
     m, d, repeats = (128, (8,), 4) if quick else (512, (16, 32), 5)
-    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else ADAM
+    adam = {"steps": 10_000, "batch": 64, "lr": 2e-3} if quick else gaussian.ADAM
     return [cell | adam for cell in product(network=NETWORKS, m=(m,), d=d, repeats=(repeats,), seed=(1,))]
 
 
 def rows(settings: Settings) -> Rows:
     """Return units, repeat, loss; for GaLU `closed_form`, the least loss with its gates, and the features' `rank`."""
-    table = trained(settings, settings["network"], widths(settings, SHARES))
+    table = gaussian.trained(settings, settings["network"], gaussian.widths(settings, SHARES))
     for row in table if settings["network"] == "GaLU" else ():
-        best = closed_form(settings, row["units"], row["repeat"])
+        best = gaussian.closed_form(settings, row["units"], row["repeat"])
         row |= {"closed_form": best.loss, "rank": best.rank}
     return table
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    return draw_losses(TITLE, by_kind(table, "closed_form", "closed form"), STYLES, width=4.2)
+    return gaussian.draw_losses(TITLE, gaussian.by_kind(table, "closed_form", "closed form"), STYLES, width=4.2)
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    fits, places = by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
+    fits, places = gaussian.by_kind(table, "closed_form", "closed form"), ["d", "m", "share"]
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:
         return [claim.undecided("both networks at the same d") for claim in CLAIMS.values()]
@@ -72,7 +63,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         theory.verdict(within, bool(by_size < theory.limits["tolerance"])),
         CLAIMS["between"].verdict(between, bool(inside.all())),
     ]
-    pairs = doubled(losses, "GaLU")
+    pairs = gaussian.doubled(losses, "GaLU")
     if pairs.empty:
         return [*decided, same.undecided("ReLU with k units, GaLU with 2k")]
     apart = (pairs["double"] - pairs["ReLU"]).abs()
