@@ -99,46 +99,30 @@ class Parser(argparse.ArgumentParser):
         for option in options:
             self.add_argument(option, **SHARED[option])
 
-    def add_list(
-        self,
-        name: str,
-        kind: Callable[[str], Any],
-        default: Sequence[Any],
-        text: str,
-        offered: Sequence[str] | None = None,
-    ) -> None:
-        """Add an option whose value is a tuple of several values of type `kind`, separated by spaces or commas.
-
-        `offered` are the values that a shell completes. They are not declared as choices of argparse, because the error
-        message for other values is our own.
-
-        >>> parser = Parser()
-        >>> parser.add_list("--seeds", int, (1,), "seeds")
-        >>> parser.parse_args(["--seeds", "1,2", "3"]).seeds
-        (1, 2, 3)
-        """
-        metavar = "NAME" if kind is str else kind.__name__.upper()
-        action = self.add_argument(name, nargs="+", action=_listed(kind), default=default, help=text, metavar=metavar)
-        if offered is not None:
-            action.offered = offered  # type: ignore[attr-defined]
-
     def add_settings(self, options: Mapping[str, Option]) -> None:
-        """Add an option for each of `options` by the name of its setting: a list of values if its default is a tuple.
+        """Add an option for each of `options` by the name of its setting.
+
+        If its default is a tuple, its value is a tuple of several values, separated by spaces or commas. A shell
+        completes the values that are offered. They are not declared as choices of argparse, because the error message
+        for other values is our own.
 
         >>> from implicit_bias.studies.collection import Option
         >>> parser = Parser()
         >>> parser.add_settings({"train_size": Option((100,), "samples"), "lr": Option(0.1, "learning rate")})
-        >>> parser.parse_args(["--train-size", "20", "--lr", "1"])
-        Namespace(train_size=(20,), lr=1.0)
+        >>> parser.parse_args(["--train-size", "20,30", "40", "--lr", "1"])
+        Namespace(train_size=(20, 30, 40), lr=1.0)
         """
         for name, (value, text, offered, kind) in options.items():
-            option = f"--{name.replace('_', '-')}"
-            if text and isinstance(value, tuple):
-                self.add_list(option, type(value[0]), value, text, offered)
-            elif text:
-                action = self.add_argument(option, type=kind or type(value), default=value, help=text)
-                if offered is not None:
-                    action.offered = offered  # type: ignore[attr-defined]
+            if not text:
+                continue
+            parsed: dict[str, Any] = {"type": kind or type(value)}
+            if isinstance(value, tuple):
+                each = type(value[0])
+                metavar = "NAME" if each is str else each.__name__.upper()
+                parsed = {"nargs": "+", "action": _listed(each), "metavar": metavar}
+            action = self.add_argument(f"--{name.replace('_', '-')}", default=value, help=text, **parsed)
+            if offered is not None:
+                action.offered = offered  # type: ignore[attr-defined]
 
 
 def _listed(kind: Callable[[str], Any]) -> type[argparse.Action]:

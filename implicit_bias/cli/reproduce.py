@@ -8,6 +8,7 @@ from pathlib import Path
 
 from implicit_bias.cli.execution import Output
 from implicit_bias.cli.parsers import ENGINE, Parser
+from implicit_bias.studies.collection import Option
 from implicit_bias.studies.paper import COMPARISONS, VERSIONS
 
 QUICK = "a part of every figure, in a few minutes"
@@ -31,7 +32,7 @@ def declare(parser: Parser, command: str) -> None:
     run = compare if comparison else reproduce
     parser.set_defaults(run=run, loads=loads, collection=collection, figure=("all",), data_root=None)
     if not collection.options:
-        parser.add_list("--figure", str, ("all",), f"{', '.join(figures)} or all", offered=[*figures, "all"])
+        parser.add_settings({"figure": Option(("all",), f"{', '.join(figures)} or all", [*figures, "all"])})
     parser.add_settings(collection.options)
     if "versions" in collection.options:
         _add_versions(parser, collection.options["versions"].default)

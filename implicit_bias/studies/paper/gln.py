@@ -75,12 +75,12 @@ def _chosen(problem: MarginProblem, norm: Equation23, separable: comparison.Solv
     if status.inseparable:
         return Scored(None, row | {"objective": np.inf})
     start = time.perf_counter()
-    choice = osqp_choice(problem)
-    row |= {"status": "UNCERTIFIED", "iterations": choice.iterations, "seconds": time.perf_counter() - start}
-    margin = float((problem.y * problem.features.apply(choice.weights)).min())
-    size = float(np.linalg.norm(norm.published @ choice.weights))
+    weights, iterations = osqp_choice(problem)
+    row |= {"status": "UNCERTIFIED", "iterations": iterations, "seconds": time.perf_counter() - start}
+    margin = float((problem.y * problem.features.apply(weights)).min())
+    size = float(np.linalg.norm(norm.published @ weights))
     row |= {"objective": size / margin if margin > 0 else np.inf}
-    return Scored(problem.decision_function(choice.weights, task.X_val), row)
+    return Scored(problem.decision_function(weights, task.X_val), row)
 
 
 def cost(settings: Settings) -> float:

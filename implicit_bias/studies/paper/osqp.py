@@ -67,15 +67,6 @@ class Scales:
         return cls(t, zeta, equal, margin)
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Weights ζ (k, d) at which OSQP stops, and after how many iterations; `finished` if its criterion is met."""
-
-    weights: Array
-    finished: bool
-    iterations: int
-
-
 def _largest(parts: Parts, *, scaled: bool = False) -> float:
     """Return the largest |entry| of all arrays in pairs (array, scale), each divided by its scale unless `scaled`."""
     return max(float(np.abs(values).max()) / (1.0 if scaled else scale) for values, scale in parts)
@@ -168,11 +159,12 @@ class _OSQPIteration:
         return False, float(np.sqrt(primal / dual_share))
 
 
-def osqp_choice(problem: MarginProblem) -> Choice:
-    """Return the point at which OSQP stops on the published program, given the problem of `published_svm_l2`.
+def osqp_choice(problem: MarginProblem) -> tuple[Array, int]:
+    """Return the weights ζ (k, d) at which OSQP stops on the published program, and the number of its iterations.
 
-    The result equals OSQP's own answer if the inputs are in [−1, 1] and the last one is 1, as in the published
-    experiments. For other inputs, the iteration is the same but the scaling differs. The problem must be separable.
+    `problem` is that of `published_svm_l2`, and must be separable. The result equals OSQP's own answer if the inputs
+    are in [−1, 1] and the last one is 1, as in the published experiments. For other inputs, the iteration is the same
+    but the scaling differs.
     """
     iteration = _OSQPIteration(problem)
     for count in range(1, ITERATIONS + 1):
@@ -181,7 +173,7 @@ def osqp_choice(problem: MarginProblem) -> Choice:
             continue
         ended, factor = iteration.progress()
         if ended:
-            return Choice(iteration.weights(), True, count)
+            return iteration.weights(), count
         if count % ADAPT == 0 and max(factor, 1 / factor) > 5:
             iteration.rescale(iteration.rho * factor)
-    return Choice(iteration.weights(), False, ITERATIONS)
+    return iteration.weights(), ITERATIONS
