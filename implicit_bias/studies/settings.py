@@ -22,13 +22,13 @@ def product(**lists: Iterable[Any]) -> list[Settings]:
     return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
 
 
-def seeded(cells: Iterable[Settings], quick: bool, count: int = len(SEEDS)) -> list[Settings]:
-    """Return every cell with the first `count` of `SEEDS`, or with the first one alone if `quick`.
+def seeded(cells: Iterable[Settings], quick: bool) -> list[Settings]:
+    """Return every cell with each of `SEEDS`, or with the first one alone if `quick`.
 
     >>> [cell["seed"] for cell in seeded([{"units": 4}], quick=False)]
     [1, 21, 41, 61, 81]
     """
-    return [cell | {"seed": seed} for cell in cells for seed in SEEDS[: 1 if quick else count]]
+    return [cell | {"seed": seed} for cell in cells for seed in SEEDS[: 1 if quick else None]]
 
 
 def chosen(figures: Iterable[str], wanted: Iterable[str]) -> tuple[str, ...]:

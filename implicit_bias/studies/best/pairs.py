@@ -5,11 +5,11 @@ descent makes 1000 steps at 0.1 and then continues towards its limit. The best n
 with dual norms bounded by branch and bound.
 """
 
-from functools import lru_cache, partial
+from functools import partial
 
 import pandas as pd
 
-from implicit_bias.datasets import BinaryTask, load_binary
+from implicit_bias.datasets import load_binary
 from implicit_bias.extensions.best_networks import best_network
 from implicit_bias.studies.best import methods
 from implicit_bias.studies.runner import Rows, Settings, Verdict, product
@@ -27,15 +27,10 @@ def grid(quick: bool) -> list[Settings]:
     return product(data=PAIRS, n=(100,), units=([16, 64],), **fixed, seed=(1, 2, 3))
 
 
-@lru_cache(maxsize=1)
-def _task(pair: str, n: int, seed: int) -> BinaryTask:
-    negative, positive = pair.split("-")
-    return load_binary("digits", n, seed, positive=[int(positive)], negative=[int(negative)])
-
-
 def rows(settings: Settings) -> Rows:
     """Return the rows of `methods.beside`."""
-    task = _task(settings["data"], settings["n"], settings["seed"])
+    negative, positive = map(int, settings["data"].split("-"))
+    task = load_binary("digits", settings["n"], settings["seed"], positive=[positive], negative=[negative])
     X, y, fresh = task.X_train, task.y_train, (task.X_val, task.y_val)
     return methods.beside(best_network(X, y, tol=methods.TOLERANCE), settings, X, y, fresh)
 

@@ -127,12 +127,11 @@ def active(W: Array, units: int) -> int:
     return int((lengths > ACTIVE * lengths.max()).sum())
 
 
-def nearest(table: pd.DataFrame, prefix: str = "to_") -> pd.Series:
-    """Return, for each row, the norm whose column, prefix and norm, has the least value; '' if none is finite."""
-    columns = table.columns[table.columns.str.startswith(prefix)]
-    values = table[columns].replace(np.inf, np.nan)
+def nearest(table: pd.DataFrame) -> pd.Series:
+    """Return, for each row, the norm whose column, 'to_' and norm, has the least value; '' if none is finite."""
+    values = table.filter(regex="^to_").replace(np.inf, np.nan)
     known = values.notna().any(axis=1)
-    return values[known].idxmin(axis=1).str.slice(len(prefix)).reindex(table.index, fill_value="")
+    return values[known].idxmin(axis=1).str.slice(len("to_")).reindex(table.index, fill_value="")
 
 
 def place(where: Any) -> str:
