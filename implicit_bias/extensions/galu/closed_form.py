@@ -12,16 +12,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_positive,
-    as_targets,
-    check_range,
-    dimensions,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import TINY, length, nearest_power_of_two, share
 from implicit_bias.extensions.galu.excess import Evaluation, images, rank_bound
@@ -201,13 +193,16 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     """
     start = time.perf_counter()
     check_open(features)
-    Y = as_targets(y, features.n)
-    several = dimensions(ridge) > 0
-    ridges = [as_positive(each, "ridge", zero=True) for each in (as_floats(ridge, "ridge", 1) if several else [ridge])]
-    if not 1e-10 <= (tol := as_positive(tol, "tol")) <= 0.1:
+    Y = checks.as_targets(y, features.n)
+    several = checks.dimensions(ridge) > 0
+    given = checks.as_floats(ridge, "ridge", 1) if several else [ridge]
+    ridges = [checks.as_positive(each, "ridge", zero=True) for each in given]
+    if not 1e-10 <= (tol := checks.as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
-    check_range(np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features")
+    checks.check_range(
+        np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features"
+    )
     shifts = [shift_of(each, features.n, scale) for each in ridges]
     scaled = features.scaled(1 / scale)
 
@@ -217,7 +212,7 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
         at, gap = factor.evaluate(scaled, Y / y_scale, W)
         W = W * (y_scale / scale)
         return LeastSquares(
-            weights=W if dimensions(y) == 2 else W[0],
+            weights=W if checks.dimensions(y) == 2 else W[0],
             loss=float(length(at.residual) ** 2 / features.n * y_scale**2),
             norm=float(length(W)),
             rank=factor.rank,
@@ -240,7 +235,7 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
         solutions.append(solved(spectrum.factor(shift, tol), each, start))
         start = time.perf_counter()
     errors, scores = zip(*(spectrum.left_out(Y / y_scale, shift, tol) for shift in shifts), strict=True)
-    held_out = y_scale * (np.array(errors) if dimensions(y) == 2 else np.array(errors)[..., 0])
+    held_out = y_scale * (np.array(errors) if checks.dimensions(y) == 2 else np.array(errors)[..., 0])
     return RidgePath(np.array(ridges), solutions, held_out, y_scale**2 * np.array(scores))
 
 

@@ -8,17 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_fraction,
-    as_positive,
-    as_seed,
-    check_range,
-    check_size,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import unit_samples
 
 #: Largest margin, in standard deviations; beyond it the normal tail probability underflows.
@@ -73,19 +64,21 @@ def noisy_clusters(
     >>> X.shape, sorted(set(y.tolist())), bool(abs(X - centres[cluster]).max() < 0.05)
     ((1000, 3), [-1.0, 1.0], True)
     """
-    m, n, d = as_count(m, "m"), as_count(n, "n"), as_count(d, "d")
-    sigma_x, sigma_y = as_positive(sigma_x, "sigma_x", zero=True), as_positive(sigma_y, "sigma_y", zero=True)
+    m, n, d = checks.as_count(m, "m"), checks.as_count(n, "n"), checks.as_count(d, "d")
+    sigma_x = checks.as_positive(sigma_x, "sigma_x", zero=True)
+    sigma_y = checks.as_positive(sigma_y, "sigma_y", zero=True)
     if flip is not None and sigma_y:
         raise InputError("give sigma_y, the noise of regression, or flip, the noise of classification, not both")
-    check_range(np.array([sigma_x, sigma_y]), "sigma_x and sigma_y", 0.0, 1e100)
-    check_size(max(m, n) * d, "the samples")
-    rng = np.random.default_rng(as_seed(seed))
+    checks.check_range(np.array([sigma_x, sigma_y]), "sigma_x and sigma_y", 0.0, 1e100)
+    checks.check_size(max(m, n) * d, "the samples")
+    rng = np.random.default_rng(checks.as_seed(seed))
     centres, cluster, noise = rng.normal(size=(n, d)), rng.integers(n, size=m), rng.normal(size=(m, d))
     labels, blur = rng.normal(size=n), rng.normal(size=m)
     if flip is None:
         y = labels[cluster] + sigma_y * blur
     else:
-        y = np.where(labels[cluster] > 0, 1.0, -1.0) * np.where(ndtr(blur) < as_fraction(flip, "flip"), -1.0, 1.0)
+        flipped = ndtr(blur) < checks.as_fraction(flip, "flip")
+        y = np.where(labels[cluster] > 0, 1.0, -1.0) * np.where(flipped, -1.0, 1.0)
     return Clusters(centres[cluster] + sigma_x * noise, y, cluster, centres)
 
 
@@ -142,16 +135,16 @@ def linear_clusters(
     >>> bool(np.allclose(found.y, np.sum(found.X * found.maps[found.cluster], axis=1)))
     True
     """
-    m, V = as_count(m, "m"), unit_samples(centres, normalise=True, name="centres")
-    (n, d), radius = V.shape, as_positive(radius, "radius", zero=True)
+    m, V = checks.as_count(m, "m"), unit_samples(centres, normalise=True, name="centres")
+    (n, d), radius = V.shape, checks.as_positive(radius, "radius", zero=True)
     if d < 2 or radius > 2:
         raise InputError(f"clusters need d ≥ 2 inputs and a radius of at most 2, not {d} and {radius:g}")
-    check_size(max(m, n) * d, "the samples")
-    weights = np.ones(n) if shares is None else as_floats(shares, "shares", 1)
+    checks.check_size(max(m, n) * d, "the samples")
+    weights = np.ones(n) if shares is None else checks.as_floats(shares, "shares", 1)
     if len(weights) != n or not (weights > 0).all():
         raise InputError(f"shares must be {n} positive numbers, one per centre")
     weights = weights / weights.max()
-    rng = np.random.default_rng(as_seed(seed))
+    rng = np.random.default_rng(checks.as_seed(seed))
     maps, cluster = rng.normal(size=(n, d)), rng.choice(n, size=m, p=weights / weights.sum())
     near, tangents = V[cluster], rng.normal(size=(m, d))
     tangents -= np.sum(tangents * near, axis=1)[:, None] * near
@@ -175,11 +168,11 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Ar
     >>> X.shape, bool((y * (X @ w) > 0).mean() > 0.9)
     ((100, 5), True)
     """
-    m, d, margin = as_count(m, "m"), as_count(d, "d"), as_positive(margin, "margin", zero=True)
+    m, d, margin = checks.as_count(m, "m"), checks.as_count(d, "d"), checks.as_positive(margin, "margin", zero=True)
     if margin > MAX_MARGIN:
         raise InputError(f"margin must be at most {MAX_MARGIN:g} standard deviations, not {margin:g}")
-    check_size(m * d, "the samples")
-    rng = np.random.default_rng(as_seed(seed))
+    checks.check_size(m * d, "the samples")
+    rng = np.random.default_rng(checks.as_seed(seed))
     w = rng.normal(size=d)
     w /= np.linalg.norm(w)
     X = rng.normal(size=(m, d))
@@ -200,8 +193,8 @@ def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:
     >>> bool((y == X[:, 0] * X[:, 1]).all())
     True
     """
-    m, d = as_count(m, "m"), as_count(d, "d")
-    bits = as_count(bits, "bits", most=d, limit=f"d = {d}, the number of inputs")
-    check_size(m * d, "the samples")
-    X = np.random.default_rng(as_seed(seed)).choice([-1.0, 1.0], size=(m, d))
+    m, d = checks.as_count(m, "m"), checks.as_count(d, "d")
+    bits = checks.as_count(bits, "bits", most=d, limit=f"d = {d}, the number of inputs")
+    checks.check_size(m * d, "the samples")
+    X = np.random.default_rng(checks.as_seed(seed)).choice([-1.0, 1.0], size=(m, d))
     return X, X[:, :bits].prod(axis=1)

@@ -17,17 +17,8 @@ from sklearn.base import (
     TransformerMixin,
 )
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_flag,
-    as_floats,
-    as_positive,
-    check_range,
-    check_size,
-    one_of,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import APART, out_of_scale
 from implicit_bias._utils.limits import check_memory
 from implicit_bias._utils.missing import torch_is_needed
@@ -75,7 +66,7 @@ class _GatedInputs(BaseEstimator):
 
     def _layer(self, X: Array, weight: Array | None) -> _FittedLayer:
         """Return gates fitted to X (n, p), and the inputs: X minus its mean and a constant, or X without intercept."""
-        as_flag(self.fit_intercept, "fit_intercept")
+        checks.as_flag(self.fit_intercept, "fit_intercept")
         # Differences are formed first, because the mean of inputs far from 0 would have their rounding error.
         origin = X[0] if self.fit_intercept else np.zeros(X.shape[1])
         offset = np.average(X - origin, axis=0, weights=weight) if self.fit_intercept else origin
@@ -89,15 +80,15 @@ class _GatedInputs(BaseEstimator):
                 stacklevel=4,
             )
         given, inputs = (with_constant(X), with_constant(centred)) if self.fit_intercept else (X, X)
-        centre, units, seed = origin + offset, as_count(self.units, "units"), seed_of(self.random_state)
-        sharpness = None if self.sharpness is None else as_positive(self.sharpness, "sharpness")
+        centre, units, seed = origin + offset, checks.as_count(self.units, "units"), seed_of(self.random_state)
+        sharpness = None if self.sharpness is None else checks.as_positive(self.sharpness, "sharpness")
         if isinstance(self.gates, Gates):
             gates = self.gates.fitted(given, weight)
             if gates(given[:1]).d != given.shape[1]:
                 raise InputError(f"{type(gates).__name__} multiply some inputs only; use svm_gln or least_squares")
             return _FittedLayer(gates, gates.transform(given), inputs, centre)
-        one_of(self.gates, ("random",), "gates")
-        check_size(units * max(inputs.shape), "the filters and their gates")
+        checks.one_of(self.gates, ("random",), "gates")
+        checks.check_size(units * max(inputs.shape), "the filters and their gates")
         filters = np.random.default_rng(seed).normal(size=(units, inputs.shape[1]))
         # Values of the centred inputs, because those of the given ones have a larger rounding error.
         values = filter_gates(filters, sharpness).transform(inputs)
@@ -176,7 +167,7 @@ class _GatedLeastSquares(_GatedInputs):
 
     def _fit(self, X: Array, Y: Array, weight: Array, classes: np.ndarray | None = None) -> Self:
         # The sum of larger targets could overflow.
-        check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
+        checks.check_range(np.abs(Y).max(keepdims=True).ravel(), "the targets y", 0.0, 1e100)
         used = weight > 0
         X, Y, shares = X[used], Y[used], unequal(weight[used])
         layer = self._layer(X, shares)
@@ -257,7 +248,7 @@ class _OneRidge(_GatedLeastSquares):
     steps: int = field(default=0, kw_only=True)
 
     def _solved(self, layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
-        steps, gates = as_count(self.steps, "steps", least=0), layer.gates
+        steps, gates = checks.as_count(self.steps, "steps", least=0), layer.gates
         self.search_: FilterSearch | None = None
         if not steps:
             return gates, least_squares(*_weighted(layer, Y, weight), ridge=self.ridge)
@@ -415,8 +406,8 @@ class GaLURegressorCV(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
         return self._fit(*_regression(self, X, y, sample_weight))
 
     def _solved(self, layer: _FittedLayer, Y: Array, weight: Array | None) -> tuple[Gates, LeastSquares]:
-        criterion = one_of(self.criterion, ("leave-one-out", "gcv"), "criterion")
-        path = least_squares(*_weighted(layer, Y, weight), ridge=as_floats(self.ridges, "ridges", 1))
+        criterion = checks.one_of(self.criterion, ("leave-one-out", "gcv"), "criterion")
+        path = least_squares(*_weighted(layer, Y, weight), ridge=checks.as_floats(self.ridges, "ridges", 1))
         errors = path.leave_one_out.reshape(len(path.ridges), -1)
         scores = np.mean(errors**2, axis=1) if criterion == "leave-one-out" else path.gcv / (Y.size / len(Y))
         best = max(np.flatnonzero(scores == scores.min()), key=path.ridges.__getitem__)

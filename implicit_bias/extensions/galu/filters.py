@@ -10,20 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_column,
-    as_count,
-    as_floats,
-    as_positive,
-    as_seed,
-    as_targets,
-    check_callable,
-    check_range,
-    check_size,
-    dimensions,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import nearest_power_of_two
 from implicit_bias._utils.limits import Deadline
@@ -135,16 +123,16 @@ def improve_filters(
     True
     """
     deadline = Deadline()
-    X = as_floats(X, "X", 2)
-    targets = as_targets(y, len(X))
-    as_count(steps, "steps", least=0, most=10**9, limit="10^9")
-    check_callable(progress, "progress")
-    sharpness = None if sharpness is None else as_positive(sharpness, "sharpness")
-    rng = np.random.default_rng(as_seed(seed))
+    X = checks.as_floats(X, "X", 2)
+    targets = checks.as_targets(y, len(X))
+    checks.as_count(steps, "steps", least=0, most=10**9, limit="10^9")
+    checks.check_callable(progress, "progress")
+    sharpness = None if sharpness is None else checks.as_positive(sharpness, "sharpness")
+    rng = np.random.default_rng(checks.as_seed(seed))
     filters = _initial_filters(X, units, directions, rng)
-    ridge = as_positive(ridge, "ridge", zero=True)
+    ridge = checks.as_positive(ridge, "ridge", zero=True)
     scale, y_scale = nearest_power_of_two(np.abs(X).max()), nearest_power_of_two(np.abs(targets).max())
-    check_range(np.array([scale, y_scale / scale]), "the inputs X and the targets over them", 1e-140, 1e140)
+    checks.check_range(np.array([scale, y_scale / scale]), "the inputs X and the targets over them", 1e-140, 1e140)
     root = row_factors(sample_weight, len(X))
 
     def gates(filters: Array) -> Array:
@@ -164,7 +152,7 @@ def improve_filters(
                 deadline.call(progress, step + 1, steps)
             if deadline.passed():
                 break
-    targets = root * targets if dimensions(y) == 2 else (root * targets)[:, 0]
+    targets = root * targets if checks.dimensions(y) == 2 else (root * targets)[:, 0]
     solution = least_squares(GatedFeatures(root * X, gates(filters)), targets, ridge=ridge)
     values = np.array(history) / len(X) * y_scale**2
     total_ridge = form.shift / len(X) * scale**2
@@ -176,7 +164,7 @@ def row_factors(sample_weight: Any, samples: int) -> Array:
     """Return √(n c_i/Σc) of each sample as a column (n, 1), whose mean square is 1; ones without weights."""
     if sample_weight is None:
         return np.ones((samples, 1))
-    weight = as_column(sample_weight, samples, "sample_weight", "weight")
+    weight = checks.as_column(sample_weight, samples, "sample_weight", "weight")
     if weight.min() < 0 or not weight.any():
         raise InputError("sample_weight must contain numbers of at least 0, not all of them 0")
     weight = weight / weight.max()
@@ -187,9 +175,9 @@ def _initial_filters(X: Array, units: int, directions: Any, rng: np.random.Gener
     if (directions is None) == (isinstance(units, int) and units == 0):
         raise InputError("give either units, the number of filters, or directions, the initial filters")
     if directions is None:
-        check_size(as_count(units, "units") * max(X.shape), "the filters and their gates")
+        checks.check_size(checks.as_count(units, "units") * max(X.shape), "the filters and their gates")
         return rng.normal(size=(units, X.shape[1]))
-    filters = as_floats(directions, "directions", 2)
+    filters = checks.as_floats(directions, "directions", 2)
     if filters.shape[1] != X.shape[1]:
         raise InputError(f"directions must have the {X.shape[1]} columns of X, not {filters.shape[1]}")
     return filters.copy()
@@ -239,13 +227,13 @@ def search_gates(
     >>> bool(found.losses.min() < 0.5 * found.first.min())
     True
     """
-    X, restarts = as_floats(X, "X", 2), as_count(restarts, "restarts", most=MAX_RESTARTS)
-    if as_count(units, "units") * X.shape[1] >= len(X):
+    X, restarts = checks.as_floats(X, "X", 2), checks.as_count(restarts, "restarts", most=MAX_RESTARTS)
+    if checks.as_count(units, "units") * X.shape[1] >= len(X):
         raise InputError(
             f"{units} units on {X.shape[1]} inputs fit {len(X)} samples with almost any gates; take fewer units"
         )
     first, losses, best = [], [], None
-    for start in np.random.default_rng(as_seed(seed)).integers(2**63, size=restarts):
+    for start in np.random.default_rng(checks.as_seed(seed)).integers(2**63, size=restarts):
         search = improve_filters(X, y, units=units, steps=steps, seed=int(start))
         first.append(search.history[0])
         losses.append(search.solution.loss)

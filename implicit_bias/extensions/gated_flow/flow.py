@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_numbers,
-    as_positive,
-    check_range,
-    check_size,
-    dimensions,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias.extensions.gated_flow.gate_blocks import solve_diagonal
 from implicit_bias.extensions.gated_flow.moments import Moments
 from implicit_bias.features import GatedFeatures
@@ -63,9 +54,9 @@ class GradientFlow:
 
         Errors of `times` as for `gradient_flow`.
         """
-        single = times is not None and dimensions(times) == 0
+        single = times is not None and checks.dimensions(times) == 0
         at = self.times if times is None else as_times([times] if single else times)
-        check_size(len(at) * self.w0.size, "the weights at all times")
+        checks.check_size(len(at) * self.w0.size, "the weights at all times")
         path = self.moments.moved(self.w0, scaled_times(at, self.moments.k, self.tau))
         return np.asarray(path[0]) if single else np.asarray(path)
 
@@ -120,7 +111,7 @@ def gradient_flow(
     """
     moments = _moments(data, y)
     start = as_start(w0, (moments.k, moments.d))
-    at, tau = as_times(times), as_positive(tau, "tau")
+    at, tau = as_times(times), checks.as_positive(tau, "tau")
     scaled = scaled_times(at, moments.k, tau)
     losses, changes = np.full(len(at), moments.best_loss), []
     for c, s in zip(moments.coordinates(start), moments.spectra, strict=True):
@@ -132,10 +123,10 @@ def gradient_flow(
 
 def as_start(w0: Any, shape: tuple[int, ...], name: str = "w0") -> Array:
     """Return weights as an array; raise InputError unless they have this shape, are finite and within range."""
-    start = as_numbers(w0, shape, name)
+    start = checks.as_numbers(w0, shape, name)
     if not np.isfinite(start).all():
         raise InputError(f"{name} holds NaN or infinity; start from finite weights")
-    check_range(np.abs(start).max(keepdims=True).ravel(), f"the weights {name}", 1e-100, 1e60)
+    checks.check_range(np.abs(start).max(keepdims=True).ravel(), f"the weights {name}", 1e-100, 1e60)
     return start
 
 
@@ -152,9 +143,9 @@ def scaled_times(times: Array, k: int, tau: float) -> Array:
 
 def as_times(times: Any) -> Array:
     """Return times (T,) as an array; raise InputError unless they are non-negative and in order."""
-    if isinstance(times, list | tuple | np.ndarray) and dimensions(times) == 1 and len(times) == 0:
+    if isinstance(times, list | tuple | np.ndarray) and checks.dimensions(times) == 1 and len(times) == 0:
         raise InputError("times is empty; give at least one")
-    at = as_floats(times, "times", 1)
+    at = checks.as_floats(times, "times", 1)
     if at[0] < 0 or (np.diff(at) < 0).any():
         raise InputError("times must start at 0 or later and be in order; sort them and remove negative ones")
     return at

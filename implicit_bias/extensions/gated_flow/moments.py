@@ -13,17 +13,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, shown
-from implicit_bias.extensions.gated_flow.gate_blocks import (
-    ROUNDING,
-    SIZES,
-    Block,
-    MomentSums,
-    Spectrum,
-    decompose,
-    phi,
-    solve_diagonal,
-    split_classes,
-)
+from implicit_bias.extensions.gated_flow import gate_blocks
+from implicit_bias.extensions.gated_flow.gate_blocks import ROUNDING, SIZES, Block, MomentSums, Spectrum
 from implicit_bias.features import GatedFeatures
 
 #: Deviation from symmetry and definiteness, relative to the largest entry, that is attributed to rounding.
@@ -149,7 +140,7 @@ class Moments:
         if np.abs(A - A.T).max() > ASYMMETRY * np.abs(A).max():
             raise InputError("A is not symmetric; give ⟨g_i g_j x xᵀ⟩, gate by gate")
         rows = np.hstack([((A + A.T) / 2).reshape(k, -1), b])
-        inverse, _, distinct = split_classes(np.zeros(k, dtype=np.int64), rows.T)
+        inverse, _, distinct = gate_blocks.split_classes(np.zeros(k, dtype=np.int64), rows.T)
         first = np.unique(inverse, return_index=True)[1]
         cells = distinct[:-d].T.reshape(len(first), d, k, d)[:, :, first]
         count, labels = connected_components(csr_array(cells.any(axis=(1, 3))), directed=False)
@@ -201,7 +192,7 @@ class Moments:
     @cached_property
     def spectra(self) -> tuple[Spectrum, ...]:
         """Eigendecomposition of each of the `blocks`, in their order, with the copies of a gate reduced to one."""
-        return tuple(decompose(block, self.multiplicity[block.gates], self.d) for block in self.blocks)
+        return tuple(gate_blocks.decompose(block, self.multiplicity[block.gates], self.d) for block in self.blocks)
 
     @property
     def unresolved(self) -> int:
@@ -233,17 +224,18 @@ class Moments:
     @property
     def best_loss(self) -> float:
         """⟨y²⟩ − bᵀA⁺b, the loss of the best readout with these gates."""
-        return max(0.0, self.power - sum(float(np.sum(solve_diagonal(s.rhs**2, s.values))) for s in self.spectra))
+        gains = (float(np.sum(gate_blocks.solve_diagonal(s.rhs**2, s.values))) for s in self.spectra)
+        return max(0.0, self.power - sum(gains))
 
     @property
     def best_weights(self) -> Array:
         """A⁺b, the best readout of least norm, shape (k, d)."""
-        return self.combine([solve_diagonal(s.rhs, s.values) for s in self.spectra])
+        return self.combine([gate_blocks.solve_diagonal(s.rhs, s.values) for s in self.spectra])
 
     def moved(self, W: Array, scaled: Array) -> Array:
         """Solve dw/ds = b − Aw from weights (k, d); return w at each s = t/Kτ of `scaled` (T,), shape (T, k, d)."""
         pairs = zip(self.spectra, self.coordinates(W), strict=True)
-        return W + self.combine([phi(s.values, scaled) * (s.rhs - s.values * c) for s, c in pairs])
+        return W + self.combine([gate_blocks.phi(s.values, scaled) * (s.rhs - s.values * c) for s, c in pairs])
 
     def coordinates(self, W: Array) -> list[Array]:
         """Return Vᵀu (qd,) of each block for weights W (k, d); u_g = Σ_i w_i/√m_g over the m_g copies i of gate g."""
@@ -275,6 +267,6 @@ def _check_consistent(moments: Moments) -> None:
                 f"b has a part of size {s.outside:.3g} outside the range of A, along which the flow would diverge; "
                 "give b and A of one distribution"
             )
-        gain += float(np.sum(solve_diagonal(s.rhs**2, s.values + ROUNDING * scale)))
+        gain += float(np.sum(gate_blocks.solve_diagonal(s.rhs**2, s.values + ROUNDING * scale)))
     if gain > moments.power * (1 + ASYMMETRY):
         raise InputError(f"bᵀA⁺b = {gain:.6g} exceeds ⟨y²⟩ = {moments.power:.6g}, so that the loss would be negative")

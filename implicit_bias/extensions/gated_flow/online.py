@@ -11,19 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_column,
-    as_count,
-    as_floats,
-    as_positive,
-    as_seed,
-    check_callable,
-    check_size,
-    one_of,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.limits import Deadline
 from implicit_bias.extensions.gated_flow.receptive_fields import ipr
 from implicit_bias.extensions.gated_flow.rings import Ring
@@ -95,10 +84,10 @@ class OnlineTraining:
 
     def gates(self, X: ArrayLike) -> np.ndarray:
         """Return the gates 1(w_kᵀx + b_k > 0) of samples X (m, n) at every time: booleans, shape (T, R, K, m)."""
-        X = as_floats(X, "X", 2)
+        X = checks.as_floats(X, "X", 2)
         if X.shape[1] != self.weights.shape[-1]:
             raise InputError(f"X must have {self.weights.shape[-1]} columns, one per input, not shape {X.shape}")
-        check_size(self.biases.size * len(X), "the gates at all times")
+        checks.check_size(self.biases.size * len(X), "the gates at all times")
         return np.asarray(self.weights @ X.T + self.biases[..., None] > 0)
 
     def flips(self, X: ArrayLike) -> Array:
@@ -183,13 +172,14 @@ def train_online(
     True
     """
     chosen = activation_of(activation)
-    steps, units, repeats = as_count(steps, "steps"), as_count(units, "units"), as_count(repeats, "repeats")
-    lr, scale = as_positive(lr, "lr"), as_positive(scale, "scale")
-    check_callable(progress, "progress")
-    n, batches = _batches(data, steps, batch_size, as_seed(seed), one_of(loss, LOSSES, "loss"))
+    steps, units = checks.as_count(steps, "steps"), checks.as_count(units, "units")
+    repeats = checks.as_count(repeats, "repeats")
+    lr, scale = checks.as_positive(lr, "lr"), checks.as_positive(scale, "scale")
+    checks.check_callable(progress, "progress")
+    n, batches = _batches(data, steps, batch_size, checks.as_seed(seed), checks.one_of(loss, LOSSES, "loss"))
     checkpoints = _checkpoints(steps, stay)
     times = {*_recorded(record, steps), *checkpoints}
-    check_size(len(times) * repeats * units * n, "the weights at all times")
+    checks.check_size(len(times) * repeats * units * n, "the weights at all times")
     # [seed, 1], because the stream of the samples starts from the seed alone.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
     descent = _OnlineDescent(batches, W, chosen, units, lr, LOSSES[loss], bool(biases), bool(output_bias))
@@ -273,10 +263,10 @@ class _OnlineDescent:
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:
     if isinstance(data, Ring):
-        n, batches = data.n, data.stream(steps + 1, as_count(size, "batch_size"), seed=seed)
+        n, batches = data.n, data.stream(steps + 1, checks.as_count(size, "batch_size"), seed=seed)
     elif isinstance(data, tuple | list) and len(data) == 2:
-        X = as_floats(data[0], "X", 2)
-        n, batches = X.shape[1], repeat((X, as_column(data[1], len(X), kind="target")), steps + 1)
+        X = checks.as_floats(data[0], "X", 2)
+        n, batches = X.shape[1], repeat((X, checks.as_column(data[1], len(X), kind="target")), steps + 1)
     else:
         raise InputError(f"data must be a process on a ring, or a pair (X, y) of samples, not {shown(data)}")
     return n, _between_0_and_1(batches) if loss == "cross-entropy" else batches
@@ -293,7 +283,7 @@ def _checkpoints(steps: int, stay: float | None) -> list[int]:
     """Return ⌈steps/16⌉, ⌈steps/8⌉, …, `steps`, after which receptive fields are compared; [] if `stay` is None."""
     if stay is None:
         return []
-    as_positive(stay, "stay")
+    checks.as_positive(stay, "stay")
     if steps < DIVISORS[0]:
         raise InputError(f"stay needs at least {DIVISORS[0]} steps, not {steps}; train longer or leave it out")
     return [-(-steps // divisor) for divisor in DIVISORS]
@@ -302,13 +292,13 @@ def _checkpoints(steps: int, stay: float | None) -> list[int]:
 def _recorded(record: Any, steps: int) -> list[int]:
     """Return the sorted steps to record: 0, `steps`, and those given, or geometric ones, at most `record` in all."""
     if isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
-        chosen = [as_count(step, "a recorded step", least=0) for step in record]
+        chosen = [checks.as_count(step, "a recorded step", least=0) for step in record]
         if max(chosen, default=0) > steps:
             raise InputError(
                 f"record must hold steps of at most {steps}, not {max(chosen)}; train longer or leave it out"
             )
     else:
-        count = as_count(record, "record", least=2)
+        count = checks.as_count(record, "record", least=2)
         # Rounding the geometric sequence could skip steps even if all of them are to be recorded.
         few = count <= steps
         chosen = np.geomspace(1, steps, count - 1)[:-1].round().astype(int).tolist() if few else list(range(steps))

@@ -9,16 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_column,
-    as_floats,
-    as_numbers,
-    check_range,
-    check_size,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias.extensions.gated_flow.gate_blocks import ROUNDING, SIZES, phi, solve_diagonal
 
 #: Rounding error of the Fourier transform, relative to n times the largest eigenvalue.
@@ -72,16 +64,16 @@ class OrbitMoments:
             finite, the largest size of samples, targets or gate values is nonzero and outside 1e-60 … 1e60, or n³
             numbers are too many.
         """
-        X = as_floats(X, "X", 2)
+        X = checks.as_floats(X, "X", 2)
         m, n = X.shape
         if not callable(gate):
             raise InputError(f"the gate must be a function of samples (m, n), not {shown(gate)}")
-        y = as_column(y, m, kind="target")
-        check_size(n**3, "the moments")
+        y = checks.as_column(y, m, kind="target")
+        checks.check_size(n**3, "the moments")
         rolled = np.stack([np.roll(X, -k, axis=1) for k in range(n)])
-        G = np.stack([as_column(gate(part), m, "the gate's values", "number") for part in rolled])
+        G = np.stack([checks.as_column(gate(part), m, "the gate's values", "number") for part in rolled])
         for sizes, what in ((X, "the samples"), (y, "y"), (G, "the gate's values")):
-            check_range(np.array([np.abs(sizes).max()]), what, *SIZES)
+            checks.check_range(np.array([np.abs(sizes).max()]), what, *SIZES)
         A, b = np.zeros((n, n, n)), np.zeros(n)
         for k in range(n):
             opened = G[k][:, None] * rolled[k]
@@ -124,7 +116,7 @@ class OrbitMoments:
     def loss(self, W: ArrayLike) -> float:
         """Return ⟨(y − ŷ)²⟩ at weights (n, n), whose row k is w_k, counted from gate k's own position."""
         values, _ = self.spectra
-        c, rhs = self._coordinates(as_numbers(W, (self.k, self.k), "weights"))
+        c, rhs = self._coordinates(checks.as_numbers(W, (self.k, self.k), "weights"))
         # By Parseval's theorem, sums over k are means over f.
         return float(self.power + np.sum(values * np.abs(c) ** 2 - 2 * (rhs.conj() * c).real) / self.k)
 

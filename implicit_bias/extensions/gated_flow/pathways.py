@@ -11,17 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_positive,
-    as_seed,
-    check_range,
-    check_size,
-    dimensions,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias.extensions.gated_flow.flow import as_start, as_times
 from implicit_bias.extensions.gated_flow.gate_blocks import SIZES
 
@@ -129,19 +120,21 @@ class Pathways:
             If arrays are not finite or do not fit, the largest size of X, Y or gates is nonzero and outside
             1e-60 … 1e60, (P d)² numbers are too many, or edges are not P different pairs.
         """
-        X, G = as_floats(X, "X", 2), as_floats(gates, "gates", 2)
-        Y = as_floats(Y, "Y", max(1, dimensions(Y)))
+        X, G = checks.as_floats(X, "X", 2), checks.as_floats(gates, "gates", 2)
+        Y = checks.as_floats(Y, "Y", max(1, checks.dimensions(Y)))
         Y = Y[:, None] if Y.ndim == 1 else Y
         if len(Y) != len(X) or len(G) != len(X) or Y.ndim != 2:
             raise InputError(f"X, Y and gates must have one row a sample, not {X.shape}, {Y.shape} and {G.shape}")
         for values, what in ((X, "X"), (Y, "Y"), (G, "the gates")):
-            check_range(np.array([np.abs(values).max()]), what, *SIZES)
+            checks.check_range(np.array([np.abs(values).max()]), what, *SIZES)
         P, d = G.shape[1], X.shape[1]
-        check_size(P * P * d * d, "the moments")
+        checks.check_size(P * P * d * d, "the moments")
         given = [(p, p) for p in range(P)] if edges is None else edges
         if not isinstance(given, list | tuple) or not all(isinstance(e, list | tuple) and len(e) == 2 for e in given):
             raise InputError("edges must be a list of pairs (first layer, second layer), one for each gate")
-        pairs = tuple((as_count(i, "a layer", least=0), as_count(j, "a layer", least=0)) for i, j in given)
+        pairs = tuple(
+            (checks.as_count(i, "a layer", least=0), checks.as_count(j, "a layer", least=0)) for i, j in given
+        )
         if len(pairs) != P or len(set(pairs)) < P:
             raise InputError(f"edges must be {P} different pairs, one for each gate, not {len(set(pairs))}")
         for layers in zip(*pairs, strict=True):
@@ -222,7 +215,7 @@ class Pathways:
         Integrated to about 1e-9; errors as for `race`.
         """
         F, S = self.layers
-        (_, o, d), V0 = self.B.shape, as_floats(first, "first", 3)
+        (_, o, d), V0 = self.B.shape, checks.as_floats(first, "first", 3)
         h = V0.shape[1]
         V0, U0 = as_start(V0, (F, h, d), "first"), as_start(second, (S, o, h), "second")
         i, j = np.array(self.edges).T
@@ -248,14 +241,14 @@ class Pathways:
         (Q, P), F, S = self.basis, *self.layers
         r = P.shape[1]
         v, u = as_start(first, (F, r), "first"), as_start(second, (S, r), "second")
-        if as_count(width, "width") < r:
+        if checks.as_count(width, "width") < r:
             raise InputError(f"width must be at least the number of modes, {r}, not {width}")
-        R = np.linalg.qr(np.random.default_rng(as_seed(seed)).normal(size=(width, r)))[0]
+        R = np.linalg.qr(np.random.default_rng(checks.as_seed(seed)).normal(size=(width, r)))[0]
         return np.einsum("hm,im,dm->ihd", R, v, P), np.einsum("om,jm,hm->joh", Q, u, R)
 
 
 def _integrated(slope: Any, start: Array, times: Array, tau: float) -> Array:
-    tau = as_positive(tau, "tau")
+    tau = checks.as_positive(tau, "tau")
     if times[-1] == 0:
         return np.tile(start, (len(times), 1))
     # The integrator rejects repeated times.

@@ -11,19 +11,8 @@ import numpy as np
 import scipy.linalg
 from scipy.special import erf
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_flag,
-    as_floats,
-    as_positive,
-    as_seed,
-    check_range,
-    check_size,
-    dimensions,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 
 #: Relative size of negative eigenvalues that are set to 0; rounding and wrapping around the ring cause them.
 NEGLIGIBLE = 1e-6
@@ -60,17 +49,17 @@ class Ring(ABC):
 
         They are drawn by NumPy's PCG64 from a seed.
         """
-        m = as_count(m, "m")
-        check_size(m * self.n, "the samples")
-        return self._draw(m, np.random.default_rng(as_seed(seed)))
+        m = checks.as_count(m, "m")
+        checks.check_size(m * self.n, "the samples")
+        return self._draw(m, np.random.default_rng(checks.as_seed(seed)))
 
     def stream(self, chunks: int, size: int, *, seed: int = 1) -> Iterator[tuple[Array, Array]]:
         """Return an iterator over `chunks` independent samples X (size, n), y (size,), drawn by one random generator.
 
         Counts that are not positive raise InputError before the iteration starts.
         """
-        chunks, size, seed = as_count(chunks, "chunks"), as_count(size, "size"), as_seed(seed)
-        check_size(size * self.n, "a chunk")
+        chunks, size, seed = checks.as_count(chunks, "chunks"), checks.as_count(size, "size"), checks.as_seed(seed)
+        checks.check_size(size * self.n, "a chunk")
         rng = np.random.default_rng(seed)
         return (self._draw(size, rng) for _ in range(chunks))
 
@@ -84,9 +73,9 @@ class Ring(ABC):
 
     def _check_labels(self) -> None:
         labels = _as_pair(self.labels, "labels", "different", lambda pair: bool(pair[0] != pair[1]))
-        check_range(np.abs(labels), "labels", *LABELS)
+        checks.check_range(np.abs(labels), "labels", *LABELS)
         object.__setattr__(self, "labels", (float(labels[0]), float(labels[1])))
-        as_flag(self.balanced, "balanced")
+        checks.as_flag(self.balanced, "balanced")
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +119,11 @@ class RingProcess(Ring):
     balanced: bool = True
 
     def __post_init__(self) -> None:
-        spectra = as_floats(self.spectra, "spectra", 2)
+        spectra = checks.as_floats(self.spectra, "spectra", 2)
         if len(spectra) != 2:
             raise InputError(f"spectra must have 2 rows, one per class, not {len(spectra)}")
         size = spectra.max(axis=1, keepdims=True)
-        check_range(np.abs(size[:, 0]), "spectra", *SPECTRA)
+        checks.check_range(np.abs(size[:, 0]), "spectra", *SPECTRA)
         if not (size > 0).all() or (spectra < -NEGLIGIBLE * size).any():
             raise InputError("spectra must be eigenvalues of covariances: none negative, and not all zero")
         if (np.abs(spectra[:, 1:] - spectra[:, :0:-1]) > NEGLIGIBLE * size).any():
@@ -142,7 +131,7 @@ class RingProcess(Ring):
         spectra = np.maximum((spectra + np.roll(spectra[:, ::-1], 1, axis=1)) / 2, 0.0)
         variances = spectra.mean(axis=1, keepdims=True)
         if self.gain is not None:
-            gain = as_positive(self.gain, "gain")
+            gain = checks.as_positive(self.gain, "gain")
             if not GAINS[0] <= gain <= GAINS[1]:
                 raise InputError(f"gain must lie between {GAINS[0]:g} and {GAINS[1]:g}, not {gain:g}")
             object.__setattr__(self, "gain", gain)
@@ -169,7 +158,7 @@ class RingProcess(Ring):
 
     def latent(self, which: int) -> Array:
         """Return the covariance C of z for class 0 or 1, shape (n, n)."""
-        check_size(self.n**2, "a covariance")
+        checks.check_size(self.n**2, "a covariance")
         return np.asarray(scipy.linalg.circulant(np.fft.ifft(self.spectra[as_class(which)]).real))
 
     def covariance(self, which: int) -> Array:
@@ -231,8 +220,8 @@ def nonlinear_gaussian_process(
     >>> X.shape, float(y.sum()), bool(abs(X).max() <= 1 / process.normaliser)
     ((1000, 40), 0.0, True)
     """
-    n = as_count(n, "n", least=2)
-    check_size(n * n, "a covariance")
+    n = checks.as_count(n, "n", least=2)
+    checks.check_size(n * n, "a covariance")
     scales = _as_pair(length_scales, "length_scales", "positive", lambda pair: bool((pair > 0).all()))
     distance = np.minimum(np.arange(n), n - np.arange(n))
     with np.errstate(over="ignore"):
@@ -242,12 +231,12 @@ def nonlinear_gaussian_process(
             f"exp(−d²/ξ²) is not a covariance on a ring of {n} pixels for length_scales of {scales.max():g}; "
             f"take them at most n/7 = {n / 7:.3g}"
         )
-    spectra = np.maximum(spectra, 0.0)
-    return RingProcess(spectra / spectra.mean(axis=1, keepdims=True), as_positive(gain, "gain"), labels, balanced)
+    spectra, gain = np.maximum(spectra, 0.0), checks.as_positive(gain, "gain")
+    return RingProcess(spectra / spectra.mean(axis=1, keepdims=True), gain, labels, balanced)
 
 
 def _as_pair(values: Any, name: str, kind: str, valid: Callable[[Array], bool]) -> Array:
-    pair = as_floats(values, name, 1) if dimensions(values) == 1 else np.empty(0)
+    pair = checks.as_floats(values, name, 1) if checks.dimensions(values) == 1 else np.empty(0)
     if len(pair) != 2 or not valid(pair):
         raise InputError(f"{name} must be two {kind} numbers, one per class, not {shown(values)}")
     return pair
@@ -255,7 +244,7 @@ def _as_pair(values: Any, name: str, kind: str, valid: Callable[[Array], bool]) 
 
 def as_class(which: Any) -> int:
     """Return the number of a class; raise InputError unless it is 0 or 1."""
-    number = as_count(which, "the class", least=0)
+    number = checks.as_count(which, "the class", least=0)
     if number > 1:
         raise InputError(f"the classes are numbered 0 and 1, not {shown(which)}")
     return number
@@ -296,8 +285,8 @@ class SinglePulse(Ring):
     balanced: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", as_count(self.n, "n"))
-        check_size(self.n, "a pattern")
+        object.__setattr__(self, "n", checks.as_count(self.n, "n"))
+        checks.check_size(self.n, "a pattern")
         if not isinstance(self.lengths, tuple | list) or len(self.lengths) != 2:
             raise InputError(f"lengths must be two ranges, one per class, not {shown(self.lengths)}")
         ranges = []
@@ -305,7 +294,7 @@ class SinglePulse(Ring):
             pair = given if isinstance(given, tuple | list) else (given, given)
             if len(pair) != 2:
                 raise InputError(f"a range of lengths is a pair of the least and the largest, not {shown(given)}")
-            low, high = as_count(pair[0], "a length"), as_count(pair[1], "a length")
+            low, high = checks.as_count(pair[0], "a length"), checks.as_count(pair[1], "a length")
             if not low <= high <= self.n:
                 raise InputError(f"lengths must rise and be at most n = {self.n}, not {low} to {high}")
             ranges.append((low, high))
@@ -327,7 +316,7 @@ class SinglePulse(Ring):
         `signs` it is converted to patterns of −1 and 1.
         """
         low, high = self.lengths[as_class(which)]
-        check_size(self.n**2, "a second moment")
+        checks.check_size(self.n**2, "a second moment")
         length, distance = np.arange(low, high + 1)[:, None], np.arange(self.n)
         starts = np.maximum(length - distance, 0) + np.where(distance > 0, np.maximum(length - self.n + distance, 0), 0)
         both = starts.mean(axis=0) / self.n

@@ -15,17 +15,8 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_positive,
-    as_real,
-    check_callable,
-    check_range,
-    one_of,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.extensions.infinite.angles import GaussianPairs
 from implicit_bias.extensions.infinite.mixtures import MIXTURE_ERROR, SCALES, mixture
@@ -248,7 +239,7 @@ def leaky_relu(slope: float = 0.01) -> Activation:
     >>> gram_matrix([[1.0, 0.0], [0.0, 2.0]], leaky_relu(0.5)).values.tolist()
     [[0.625, 0.0], [0.0, 2.5]]
     """
-    a = as_real(slope)
+    a = checks.as_real(slope)
     if not abs(a) <= MAX_SLOPE:
         raise InputError(f"slope must be a number between -{MAX_SLOPE:g} and {MAX_SLOPE:g}, not {shown(slope)}")
     if a == 1:
@@ -283,8 +274,8 @@ def elu(alpha: float = 1.0, scale: float = 1.0) -> Activation:
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], elu()).values.round(4).tolist()
     [[0.6681, 0.3754], [0.3754, 0.6681]]
     """
-    alpha, scale = as_positive(alpha, "alpha"), as_positive(scale, "scale")
-    check_range(np.array([alpha, scale]), "alpha and scale", *ELU_RANGE)
+    alpha, scale = checks.as_positive(alpha, "alpha"), checks.as_positive(scale, "scale")
+    checks.check_range(np.array([alpha, scale]), "alpha and scale", *ELU_RANGE)
     return Activation(
         f"ELU of α = {alpha:g} and scale {scale:g}",
         lambda z: scale * np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0.0))),
@@ -317,11 +308,11 @@ def polynomial(coefficients: ArrayLike) -> Activation:
     >>> gram_matrix([[1.0, 0.0], [0.6, 0.8]], polynomial([0, 0, 1])).values.round(4).tolist()
     [[4.0, 1.44], [1.44, 4.0]]
     """
-    c = as_floats(coefficients, "coefficients", 1)
+    c = checks.as_floats(coefficients, "coefficients", 1)
     c = c[: np.flatnonzero(c)[-1] + 1] if c.any() else c[:1]
     if not 2 <= len(c) <= MAX_DEGREE + 1:
         raise InputError(f"a polynomial activation has a degree from 1 to {MAX_DEGREE}, not {len(c) - 1}")
-    check_range(np.abs(c).max(keepdims=True), "the coefficients", 1e-100, 1e100)
+    checks.check_range(np.abs(c).max(keepdims=True), "the coefficients", 1e-100, 1e100)
     slopes = [float(m * c[m]) for m in range(1, len(c))]
     even, odd = any(slopes[0::2]), any(slopes[1::2])
     parity = "even" if not odd else "odd" if not even else None if any(slopes[2::2]) else "half"
@@ -369,7 +360,7 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     with torch_is_needed("a custom activation"):
         import torch
 
-    check_callable(function, "the activation")
+    checks.check_callable(function, "the activation")
     if function is None or not isinstance(name, str):
         raise InputError(f"the activation must be a function with a name, not {shown(function)} and {shown(name)}")
 
@@ -507,4 +498,4 @@ def activation(name: str | Activation) -> Activation:
     >>> float(activation("gelu").derivative(0.0))
     0.5
     """
-    return name if isinstance(name, Activation) else ACTIVATIONS[one_of(name, ACTIVATIONS, "activation")]
+    return name if isinstance(name, Activation) else ACTIVATIONS[checks.one_of(name, ACTIVATIONS, "activation")]

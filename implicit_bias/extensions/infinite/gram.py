@@ -9,18 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from implicit_bias._utils import checks
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_fraction,
-    as_positive,
-    as_seed,
-    check_range,
-    check_size,
-    finite,
-)
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import TINY
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
@@ -124,7 +115,7 @@ def gram_matrix(
     """
     chosen = activation_of(activation)
     if digits is None:
-        allowed: Number = as_fraction(tolerance, "tolerance")
+        allowed: Number = checks.as_fraction(tolerance, "tolerance")
         points = Points.of(X, normalise=normalise)
     else:
         digits = as_digits(digits)
@@ -137,8 +128,8 @@ def gram_matrix(
         values = symmetric(points, entries, progress)
     relative = relative + points.rows.shape[1] * unit_of(points.norms)
     if digits is None:
-        finite(values)
-        check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
+        checks.finite(values)
+        checks.check_range(np.maximum(np.diag(values), TINY), "the squares of the features", most=np.inf)
     # If each entry has an error of at most c √(G_ii G_jj), that of the matrix is at most c trace(G).
     error = relative * np.trace(values)
     return Gram(values, error if context_of(values) else float(error), chosen.is_certified, terms)
@@ -162,7 +153,7 @@ def pair_mean(
 
 def as_digits(digits: Any) -> int:
     """Return a number of decimal digits; raise InputError unless it is from 1 to 1000."""
-    return as_count(digits, "digits", most=1000)
+    return checks.as_count(digits, "digits", most=1000)
 
 
 def largest_cosine(points: Points) -> Number:
@@ -191,7 +182,7 @@ def mean_square(activation: str | Activation, norm: float = 1.0) -> float:
     >>> mean_square("relu"), round(mean_square("tanh"), 6)
     (0.5, 0.464403)
     """
-    length = as_positive(norm, "norm")
+    length = checks.as_positive(norm, "norm")
     return float(gram_matrix([[length]], activation).values[0, 0]) / length**2
 
 
@@ -222,8 +213,8 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
     [[0.5, 0.21], [0.21, 0.5]]
     """
     chosen, points = activation_of(activation), Points.of(X)
-    width, rng = as_count(width, "width"), np.random.default_rng(as_seed(seed))
-    check_size(width * points.rows.size, "the products of weights and points")
+    width, rng = checks.as_count(width, "width"), np.random.default_rng(checks.as_seed(seed))
+    checks.check_size(width * points.rows.size, "the products of weights and points")
     total = np.zeros((len(points), len(points)))
     step = max(1, CHUNK_NUMBERS // max(points.rows.shape))
     for first in range(0, width, step):
@@ -233,4 +224,4 @@ def empirical_gram(X: ArrayLike, activation: str | Activation, width: int, seed:
         if not np.isfinite(values).all():
             raise InputError(f"the derivative of {chosen.name} is not finite at these points; scale the points down")
         total += GatedFeatures(points.rows, values).gram()
-    return finite(total / width)
+    return checks.finite(total / width)

@@ -9,21 +9,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_fraction,
-    as_positive,
-    as_targets,
-    check_callable,
-    check_range,
-    check_size,
-    dimensions,
-    one_of,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of
 from implicit_bias.extensions.infinite.angles import GaussianPairs, PairsDone, Points, repeated, unit_pairs
@@ -110,10 +97,10 @@ class InfiniteNetwork:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", activation_of(self.activation))
-        object.__setattr__(self, "layers", as_count(self.layers, "layers", most=MAX_LAYERS))
-        weight = as_positive(self.weight_variance, "weight_variance")
-        bias = as_positive(self.bias_variance, "bias_variance", zero=True)
-        check_range(np.array([weight, bias or 1.0]), "the variances", *VARIANCE_RANGE)
+        object.__setattr__(self, "layers", checks.as_count(self.layers, "layers", most=MAX_LAYERS))
+        weight = checks.as_positive(self.weight_variance, "weight_variance")
+        bias = checks.as_positive(self.bias_variance, "bias_variance", zero=True)
+        checks.check_range(np.array([weight, bias or 1.0]), "the variances", *VARIANCE_RANGE)
         object.__setattr__(self, "weight_variance", weight)
         object.__setattr__(self, "bias_variance", bias)
 
@@ -155,15 +142,15 @@ class InfiniteNetwork:
         >>> kernels.ntk.values.round(6).tolist(), kernels.ntk.is_certified
         ([[0.011871], [0.088518]], True)
         """
-        allowed = as_fraction(tolerance, "tolerance")
+        allowed = checks.as_fraction(tolerance, "tolerance")
         first = self._points(X, "X")
         second = None if Z is None else self._points(Z, "Z")
         if second is not None and first.rows.shape[1] != second.rows.shape[1]:
             raise InputError("X and Z have different numbers of columns; both must have the same inputs")
-        check_size(len(first) * len(first if second is None else second), "the kernel")
+        checks.check_size(len(first) * len(first if second is None else second), "the kernel")
         depths = self._depths(first, second, allowed)
-        given = as_floats(X, "X", 2)
-        others = given if Z is None else as_floats(Z, "Z", 2)
+        given = checks.as_floats(X, "X", 2)
+        others = given if Z is None else checks.as_floats(Z, "Z", 2)
 
         def entries(rows: slice, columns: slice, pairs: GaussianPairs) -> list[tuple[Array, Array]]:
             same = repeated(given[rows], others[columns], pairs.angle)
@@ -175,8 +162,8 @@ class InfiniteNetwork:
 
     def _points(self, X: ArrayLike, name: str) -> Points:
         """Return points √(σ_w²/d) x with σ_b as an additional entry, whose inner products are K¹."""
-        rows = as_floats(X, name, 2)
-        check_range(np.abs(rows).max(keepdims=True).ravel(), name)
+        rows = checks.as_floats(X, name, 2)
+        checks.check_range(np.abs(rows).max(keepdims=True).ravel(), name)
         rows = rows * math.sqrt(self.weight_variance / rows.shape[1])
         if self.bias_variance:
             rows = np.column_stack([rows, np.full(len(rows), math.sqrt(self.bias_variance))])
@@ -275,15 +262,15 @@ def deep_gram(
     >>> [deep_gram(X, "softplus", 64, centred=centred).values[0, 1].round(4).item() for centred in (False, True)]
     [0.2934, 0.006]
     """
-    chosen, layers = activation_of(activation), as_count(layers, "layers", most=MAX_NORMALISED_LAYERS)
+    chosen, layers = activation_of(activation), checks.as_count(layers, "layers", most=MAX_NORMALISED_LAYERS)
     if layers == 1:
         return gram_matrix(X, chosen, normalise=True, tolerance=tolerance, progress=progress)
     points = Points.of(X, normalise=True)
-    layer = Layer.of(chosen, np.ones(1), as_fraction(tolerance, "tolerance"))
+    layer = Layer.of(chosen, np.ones(1), checks.as_fraction(tolerance, "tolerance"))
     mean = float(layer.values(unit_pairs(np.array([np.pi / 2])))[0]) if centred else 0.0
     if layer.squares[0] - mean <= 4 * layer.error * layer.squares[0]:
         raise InputError(f"{chosen.name} minus its mean is 0 up to rounding; leave out centred")
-    given = as_floats(X, "X", 2)
+    given = checks.as_floats(X, "X", 2)
 
     def entries(rows: slice, columns: slice, pairs: GaussianPairs) -> list[tuple[Array, Array]]:
         same = repeated(given[rows], given[columns], pairs.angle, parallel=True)
@@ -411,17 +398,17 @@ def predict(
     """
     if not isinstance(network, InfiniteNetwork):
         raise InputError(f"network must be an InfiniteNetwork, not {shown(network)}")
-    single = dimensions(time) == 0
+    single = checks.dimensions(time) == 0
     given = [time] if single else np.asarray(time).tolist()
-    if dimensions(time) > 1 or not given:
+    if checks.dimensions(time) > 1 or not given:
         raise InputError(f"time must be a number or a list of numbers, not {shown(time)}")
-    times = [as_positive(t, "time", infinite=True, zero=True) for t in given]
-    which = one_of(trained, TRAINED, "trained")
-    ridge, noise = as_positive(ridge, "ridge", zero=True), as_positive(noise, "noise", zero=True)
-    check_callable(progress, "progress")
-    n, m = len(as_floats(X, "X", 2)), len(as_floats(Z, "Z", 2))
-    targets = as_targets(y, n)
-    check_size(len(times) * m * (m if covariance else targets.shape[1]), "the predictions at all times")
+    times = [checks.as_positive(t, "time", infinite=True, zero=True) for t in given]
+    which = checks.one_of(trained, TRAINED, "trained")
+    ridge, noise = checks.as_positive(ridge, "ridge", zero=True), checks.as_positive(noise, "noise", zero=True)
+    checks.check_callable(progress, "progress")
+    n, m = len(checks.as_floats(X, "X", 2)), len(checks.as_floats(Z, "Z", 2))
+    targets = checks.as_targets(y, n)
+    checks.check_size(len(times) * m * (m if covariance else targets.shape[1]), "the predictions at all times")
     last = m * (m + 1) // 2 if covariance else 0
     first, second, total = np.cumsum([n * (n + 1) // 2, m * n, last]).tolist()
     own = network.kernels(X, tolerance=tolerance, progress=_shifted(progress, 0, total))
@@ -431,7 +418,7 @@ def predict(
     shares = np.array([_shares(values, t) for t in times])
     factors = vectors @ (shares[..., None] * (vectors.T @ targets)).swapaxes(0, 1).reshape(n, -1)
     mean = (across.values @ factors).reshape(m, len(times), -1).swapaxes(0, 1)
-    mean = mean if dimensions(y) == 2 else mean[..., 0]
+    mean = mean if checks.dimensions(y) == 2 else mean[..., 0]
     if not covariance:
         return Prediction(mean[0] if single else mean, None)
     new = network.kernels(Z, tolerance=tolerance, progress=_shifted(progress, second, total)).nngp.values

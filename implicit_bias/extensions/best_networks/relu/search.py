@@ -15,12 +15,7 @@ from implicit_bias._utils.floats import UNIT, largest_entries, length, nearest_p
 from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.missing import torch_is_needed
 from implicit_bias.extensions.best_networks.limits import Progress, run_with_limits, search_arguments
-from implicit_bias.extensions.best_networks.relu.dual_norm import (
-    DualNormBound,
-    RotatedInputs,
-    bound_dual_norm,
-    can_enumerate,
-)
+from implicit_bias.extensions.best_networks.relu import dual_norm
 from implicit_bias.extensions.best_networks.relu.network import basic_solution, bound_of, network_of, units_of
 from implicit_bias.extensions.best_networks.relu.problem import cone_problem
 from implicit_bias.solvers import solve
@@ -218,7 +213,7 @@ class _PatternSearch:
         self.scale = nearest_power_of_two(float(np.mean(length(X, axis=1) ** 2)) ** 0.25) ** 2
         X, C = X / self.scale, C * self.scale
         self.X, self.y, self.C, self.tol, self.nodes, self.seed = X, y, C, tol, nodes, seed
-        self.inputs = RotatedInputs.of(X)
+        self.inputs = dual_norm.RotatedInputs.of(X)
         self.mean_length = float(np.sqrt(np.mean(length(X, axis=1) ** 2))) or 1.0
         #: C of the convex problem: it rises to C, because large ones cost accuracy. Where all λ_i are below it, the
         #: solution is that of every larger C, and for a hard margin it rises until a network separates.
@@ -242,7 +237,7 @@ class _PatternSearch:
         #: True if the lower bound of the last dual was computed.
         self.bounded = False
         #: If the subsets can be enumerated, a bound costs no more than local ascent.
-        self.enumerates = can_enumerate(self.inputs.T, y)
+        self.enumerates = dual_norm.can_enumerate(self.inputs.T, y)
         first = self._update_lower(self.last_dual, self.enumerates, self.rounds.part(FIRST_SHARE))
         for sign in (1.0, -1.0):
             self._add_patterns(units @ self.inputs.Q, np.full(len(units), sign))
@@ -347,12 +342,12 @@ class _PatternSearch:
         end = "certified" if self.gap <= self.tol else self.end or stopped or "max_rounds"
         return BestNetwork(self.network, *bounds, self.margins, self.dual / self.scale, self.complete, end, table)
 
-    def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> DualNormBound:
+    def _update_lower(self, dual: Array, with_bound: bool, deadline: Deadline) -> dual_norm.DualNormBound:
         """Return units u with large |h_λ(u)| at λ = `dual`; raise the lower bound if `with_bound` and it improves."""
         self.bounded |= with_bound
         accuracy, nodes = RELATIVE_TOLERANCE * self.tol, self.nodes if with_bound else 0
         limits: dict[str, Any] = {"accuracy": accuracy, "nodes": nodes, "threshold": 1 + accuracy}
-        dual_bound = bound_dual_norm(self.inputs.T, self.y, dual, **limits, seed=self.seed, deadline=deadline)
+        dual_bound = dual_norm.bound_dual_norm(self.inputs.T, self.y, dual, **limits, seed=self.seed, deadline=deadline)
         self.largest_value = float(np.abs(dual_bound.values).max(initial=0.0))
         size = max(self.inputs.bound(dual_bound.bound, dual), float(dual.max()) / self.C * (1 + 2 * UNIT))
         lower = math.fsum(dual.tolist()) / size * (1 - 8 * UNIT) if size > 0 else 0.0

@@ -9,17 +9,8 @@ import numpy as np
 import scipy.special
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_number_of,
-    as_positive,
-    as_probability,
-    check_range,
-    check_size,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import unit_samples
 from implicit_bias.extensions.infinite import smallest_eigenvalue
 from implicit_bias.extensions.infinite.angles import open_together
@@ -70,7 +61,7 @@ def cluster_width(centres: ArrayLike, delta: float = 0.05) -> ClusterWidth:
     >>> found.rank, found.loss < 1e-20
     (36, True)
     """
-    C, delta = unit_samples(centres, normalise=True, name="centres"), as_probability(delta)
+    C, delta = unit_samples(centres, normalise=True, name="centres"), checks.as_probability(delta)
     smallest = smallest_eigenvalue(open_together(C, C))
     if not smallest.is_positive:
         raise InputError("λ_min(H) is 0 up to rounding: centres share a direction; merge those clusters")
@@ -92,9 +83,9 @@ def cluster_samples(n: int, d: int, epsilon: float, delta: float = 0.05) -> int:
     >>> cluster_samples(n=4, d=20, epsilon=0.1)
     945
     """
-    n, d = as_number_of(n, "n"), as_number_of(d, "d")
-    epsilon, delta = as_probability(epsilon, "epsilon"), as_probability(delta)
-    directions = as_number_of(n * d, "n d")
+    n, d = checks.as_number_of(n, "n"), checks.as_number_of(d, "d")
+    epsilon, delta = checks.as_probability(epsilon, "epsilon"), checks.as_probability(delta)
+    directions = checks.as_number_of(n * d, "n d")
     low, high = directions - 1, math.ceil(2 * (directions - math.log(delta)) / epsilon)
     # The incomplete beta function of ε, because that of 1 − ε would lose the digits of a small ε.
     while high - low > 1:
@@ -119,7 +110,7 @@ def cluster_dimension(n: int, delta: float = 0.05) -> int:
     >>> cluster_dimension(100), cluster_dimension(1000)
     (4955, 64549)
     """
-    n, delta = as_number_of(n, "n"), as_probability(delta)
+    n, delta = checks.as_number_of(n, "n"), checks.as_probability(delta)
     return max(1, math.ceil(2 / (1 - math.log(2)) * n * math.log(n / delta)))
 
 
@@ -133,7 +124,7 @@ def slab_probability(d: int, r: float) -> float:
     >>> slab_probability(3, 0.25)
     0.25
     """
-    d, r = as_count(d, "d", least=2, most=10**100, limit="10^100"), as_positive(r, "r")
+    d, r = checks.as_count(d, "d", least=2, most=10**100, limit="10^100"), checks.as_positive(r, "r")
     return float(scipy.special.betainc(0.5, (d - 1) / 2, min(1.0, r) ** 2))
 
 
@@ -162,8 +153,8 @@ def orthogonal_inverse(n: int) -> Array:
     >>> bool(np.allclose(gate_correlations(np.eye(3, 7)) @ orthogonal_inverse(3), np.eye(3)))
     True
     """
-    n = as_count(n, "n")
-    check_size(n * n, "the inverse")
+    n = checks.as_count(n, "n")
+    checks.check_size(n * n, "the inverse")
     return 4 * np.eye(n) - 4 / (n + 1)
 
 
@@ -203,11 +194,11 @@ def neumann_inverse(A: ArrayLike, B: ArrayLike, terms: int = 20) -> NeumannInver
     >>> bool(np.linalg.norm(found.inverse @ T - np.eye(3)) < 1e-12)
     True
     """
-    A, B = as_floats(A, "A", 2), as_floats(B, "B", 2)
+    A, B = checks.as_floats(A, "A", 2), checks.as_floats(B, "B", 2)
     if not A.shape == B.shape == A.T.shape:
         raise InputError(f"A and B must be square and of the same size, not {A.shape} and {B.shape}")
-    terms = as_count(terms, "terms")
-    check_range(np.abs(np.concatenate([A, B])).max(keepdims=True).ravel(), "A and B", 1e-100, 1e100)
+    terms = checks.as_count(terms, "terms")
+    checks.check_range(np.abs(np.concatenate([A, B])).max(keepdims=True).ravel(), "A and B", 1e-100, 1e100)
     try:
         inverse = np.linalg.inv(A)
     except np.linalg.LinAlgError:

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_column,
-    as_floats,
-    as_number_of,
-    as_numbers,
-    as_positive,
-    as_probability,
-    check_range,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.floats import length
 from implicit_bias.extensions.galu.closed_form import least_squares, singular_extent
@@ -50,7 +41,7 @@ class DescentRate:
 
         The excess loss is then at most share² times the initial excess loss.
         """
-        share = as_probability(share, "share")
+        share = checks.as_probability(share, "share")
         return max(1, math.ceil(-math.log(share) / self._decay))
 
     def steps_to(self, excess: float, distance: float) -> int:
@@ -58,7 +49,7 @@ class DescentRate:
 
         L(w_t) − min L = (1/m)‖Φ(w_t − w_∞)‖² ≤ (largest²/m) ρ^{2t} distance²
         """
-        excess, distance = as_positive(excess, "excess"), as_positive(distance, "distance")
+        excess, distance = checks.as_positive(excess, "excess"), checks.as_positive(distance, "distance")
         logarithm = 2 * (math.log(self.largest) + math.log(distance)) - math.log(self.samples) - math.log(excess)
         return max(0, math.ceil(logarithm / (2 * self._decay)))
 
@@ -87,7 +78,7 @@ def descent_rate(features: GatedFeatures) -> DescentRate:
     """
     features = as_gated(features)
     largest, smallest = singular_extent(features)
-    check_range(np.array([largest]), "the features", 1e-140, 1e140)
+    checks.check_range(np.array([largest]), "the features", 1e-140, 1e140)
     # ρ = (σ_max² − σ_min²)/(σ_max² + σ_min²) in a form without cancellation or overflow.
     inverse = smallest / largest
     rate = (1 - inverse) * (1 + inverse) / (1 + inverse**2)
@@ -114,7 +105,7 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
     >>> found.step, round(found.rate, 12), round(found.failure, 4)
     (0.02, 0.75, 0.0077)
     """
-    k = as_number_of(k, "k")
+    k = checks.as_number_of(k, "k")
     lemma = memorisation_width(X)
     failure = lemma.failure(k)
     if failure >= 1:
@@ -137,9 +128,10 @@ def descent_target(features: GatedFeatures, y: ArrayLike, w0: ArrayLike) -> Arra
     [[2.0, 7.0]]
     """
     features = as_gated(features)
-    start = finite_numbers(as_numbers(w0, (features.k, features.d), "w0"), "w0")
+    start = finite_numbers(checks.as_numbers(w0, (features.k, features.d), "w0"), "w0")
+    y = checks.as_numbers(y, (features.n,), "y")
     # One solve gives Φ⁺(y − Φw_0) = w* − Pw_0.
-    return np.asarray(start + least_squares(features, as_numbers(y, (features.n,), "y") - features @ start).weights)
+    return np.asarray(start + least_squares(features, y - features @ start).weights)
 
 
 @dataclass(frozen=True)
@@ -178,9 +170,9 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     (0.0, 0.0)
     """
     features = as_gated(features)
-    y = as_column(y, features.n)
-    W = finite_numbers(as_numbers(weights, (features.k, features.d), "weights"), "weights")
-    alpha = as_floats(readout, "readout", 1)
+    y = checks.as_column(y, features.n)
+    W = finite_numbers(checks.as_numbers(weights, (features.k, features.d), "weights"), "weights")
+    alpha = checks.as_floats(readout, "readout", 1)
     if len(alpha) != features.k:
         raise InputError(f"readout must have {features.k} numbers, one per gate, not {len(alpha)}")
     least = least_squares(features, y).loss

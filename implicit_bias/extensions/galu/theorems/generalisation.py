@@ -8,18 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_column,
-    as_count,
-    as_floats,
-    as_number_of,
-    as_numbers,
-    as_positive,
-    as_probability,
-    check_range,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.floats import length
@@ -98,9 +88,9 @@ def generalisation_bound(
     >>> generalisation_bound(features, X[:, 0], least_squares(features, X[:, 0]).weights, label_bound=1.0).is_vacuous
     False
     """
-    features, label_bound = as_gated(features), as_positive(label_bound, "label_bound")
+    features, label_bound = as_gated(features), checks.as_positive(label_bound, "label_bound")
     y = _labels(y, features.n, label_bound)
-    w = finite_numbers(as_numbers(weights, (features.k, features.d), "weights"), "weights")
+    w = finite_numbers(checks.as_numbers(weights, (features.k, features.d), "weights"), "weights")
     check_lengths(features.X)
     widest = float(np.abs(features.gate_values).max())
     if widest > 1:
@@ -108,7 +98,7 @@ def generalisation_bound(
     with np.errstate(over="ignore"):
         loss = float(np.mean((features @ w - y) ** 2))
     output = math.sqrt(features.k) * float(length(w))
-    return _bound(loss, output, label_bound, features.k, features.n, as_probability(delta), delta)
+    return _bound(loss, output, label_bound, features.k, features.n, checks.as_probability(delta), delta)
 
 
 def generalisation_bound_a_priori(
@@ -136,11 +126,11 @@ def generalisation_bound_a_priori(
     >>> found.output < 8**0.5, found.is_vacuous
     (True, True)
     """
-    X = as_floats(X, "X", 2)
+    X = checks.as_floats(X, "X", 2)
     check_lengths(X)
-    label_bound = as_positive(label_bound, "label_bound")
+    label_bound = checks.as_positive(label_bound, "label_bound")
     y = _labels(y, len(X), label_bound)
-    delta = as_probability(delta)
+    delta = checks.as_probability(delta)
     doublings = (memorisation_width(X, delta / 2).width - 1).bit_length()
     sampling = delta / (2 * (doublings + 1) * (doublings + 2))
     return _bound(0.0, math.sqrt(2 * kernel_energy(X, y)[1]), label_bound, 2**doublings, len(X), sampling, delta)
@@ -156,7 +146,7 @@ def kernel_energy(X: Array, y: Array) -> tuple[float, float]:
 
 
 def _labels(y: ArrayLike, samples: int, label_bound: float) -> Array:
-    y = as_column(y, samples)
+    y = checks.as_column(y, samples)
     if np.abs(y).max() > label_bound:
         raise InputError(f"y reaches {np.abs(y).max():g}, beyond label_bound = {label_bound:g}; use a larger bound")
     return y
@@ -166,7 +156,7 @@ def _bound(
     loss: float, output: float, label_bound: float, k: int, m: int, sampling: float, delta: float
 ) -> GeneralisationBound:
     """Return the union bound over the radii 2ⁱB, for |f| ≤ M = `output`, k gates, m samples and `sampling` = Σ δ_i."""
-    check_range(np.array([output, label_bound]), "label_bound and the outputs √k‖w‖", 1e-100, 1e100)
+    checks.check_range(np.array([output, label_bound]), "label_bound and the outputs √k‖w‖", 1e-100, 1e100)
     mantissa, exponent = math.frexp(output / label_bound)
     doublings = max(0, exponent - (mantissa == 0.5))
     radius = label_bound * 2.0**doublings
@@ -220,9 +210,9 @@ def rkhs_bound(X: ArrayLike, y: ArrayLike, radius: float, delta: float = 0.05) -
     >>> ours.width < theirs.width
     True
     """
-    X, radius, delta = as_floats(X, "X", 2), as_positive(radius, "radius"), as_probability(delta)
-    y = as_column(y, len(X))
-    check_range(np.array([radius]), "radius", 1e-100, 1e100)
+    X, radius, delta = checks.as_floats(X, "X", 2), checks.as_positive(radius, "radius"), checks.as_probability(delta)
+    y = checks.as_column(y, len(X))
+    checks.check_range(np.array([radius]), "radius", 1e-100, 1e100)
     check_lengths(X)
     if np.abs(y).max() > 1:
         raise InputError(f"Theorem 3 needs labels from −1 to 1, and y reaches {np.abs(y).max():g}; divide y by this")
@@ -252,7 +242,7 @@ def expected_train_loss(m: int, d: int, sigma: float = 1.0) -> float:
     >>> expected_train_loss(m=12, d=9), expected_train_loss(m=12, d=9, sigma=0.5)
     (0.25, 0.0625)
     """
-    m, d, variance = as_number_of(m, "m"), as_number_of(d, "d"), _variance(sigma)
+    m, d, variance = checks.as_number_of(m, "m"), checks.as_number_of(d, "d"), _variance(sigma)
     return variance * (max(0, m - d) / m)
 
 
@@ -274,7 +264,7 @@ def expected_test_loss(m: int, d: int, sigma: float = 1.0) -> float:
     >>> expected_test_loss(m=12, d=10), expected_test_loss(m=110, d=9)
     (11.0, 1.09)
     """
-    m, d, variance = as_number_of(m, "m"), as_number_of(d, "d"), _variance(sigma)
+    m, d, variance = checks.as_number_of(m, "m"), checks.as_number_of(d, "d"), _variance(sigma)
     if m < d + 2:
         raise InputError(f"the expected test loss is finite from m = d + 2 = {d + 2} samples on; m is {m}")
     return variance * (m - 1) / (m - d - 1)
@@ -295,8 +285,9 @@ def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) 
     >>> rademacher_bound([[3.0, 4.0], [0.0, 5.0]] * 50, radius=2.0, p=2)
     1.0
     """
-    radius, p = as_positive(radius, "radius", zero=True), as_count(p, "p", most=2)
-    features = as_gated(samples) if isinstance(samples, GatedFeatures) else GatedFeatures(as_floats(samples, "X", 2))
+    radius, p = checks.as_positive(radius, "radius", zero=True), checks.as_count(p, "p", most=2)
+    gated = isinstance(samples, GatedFeatures)
+    features = as_gated(samples) if gated else GatedFeatures(checks.as_floats(samples, "X", 2))
     # ‖g ⊗ x‖ is ‖g‖ ‖x‖ in both norms.
     sizes = [length(A, axis=1) if p == 2 else np.abs(A).max(axis=1) for A in (features.X, features.gate_values)]
     largest = float(np.max(sizes[0] * sizes[1]))
@@ -305,6 +296,6 @@ def rademacher_bound(samples: GatedFeatures | ArrayLike, radius: float, p: int) 
 
 
 def _variance(sigma: float) -> float:
-    sigma = as_positive(sigma, "sigma")
-    check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
+    sigma = checks.as_positive(sigma, "sigma")
+    checks.check_range(np.array([sigma]), "sigma", 1e-100, 1e100)
     return sigma**2

@@ -8,17 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_number_of,
-    as_positive,
-    as_signs,
-    check_range,
-    one_of,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import largest_entries, length
 from implicit_bias.extensions.galu.theorems.memorisation import gate_kernel
 from implicit_bias.features import GatedFeatures
@@ -62,16 +53,16 @@ def initial_gradients(
     >>> initial_gradients([[1.0, 1.0], [-1.0, 2.0]], [1, -1], directions=[[1.0, 1.0], [1.0, 0.0]]).tolist()
     [[-1.0, 0.5], [-0.5, -0.5]]
     """
-    X, directions = as_floats(X, "X", 2), as_floats(directions, "directions", 2)
-    y = as_signs(y, len(X), both=False)
-    slope = SLOPES[one_of(loss, SLOPES, "loss")]
+    X, directions = checks.as_floats(X, "X", 2), checks.as_floats(directions, "directions", 2)
+    y = checks.as_signs(y, len(X), both=False)
+    slope = SLOPES[checks.one_of(loss, SLOPES, "loss")]
     if directions.shape[1] != X.shape[1]:
         raise InputError(f"directions must have the {X.shape[1]} columns of X, not {directions.shape[1]}")
-    alpha = np.ones(len(directions)) if readout is None else as_floats(readout, "readout", 1)
+    alpha = np.ones(len(directions)) if readout is None else checks.as_floats(readout, "readout", 1)
     if len(alpha) != len(directions):
         raise InputError(f"readout must have {len(directions)} numbers, one per direction, not {len(alpha)}")
     for sizes, what in ((largest_entries(X), "X"), (largest_entries(directions), "directions"), (alpha, "readout")):
-        check_range(np.abs(sizes), what, 1e-100, 1e100)
+        checks.check_range(np.abs(sizes), what, 1e-100, 1e100)
     features = GatedFeatures(X, (X @ directions.T > 0).astype(np.float64))
     return -slope / len(X) * alpha[:, None] * features.adjoint(y)
 
@@ -105,7 +96,7 @@ def gaussian_gradient(target: ArrayLike) -> InitialGradient:
     >>> gaussian_gradient([3.0, 4.0]).mean.round(4).tolist(), round(gaussian_gradient([0.0] * 19 + [1.0]).samples)
     ([0.2394, 0.3192], 62)
     """
-    w = as_floats(target, "target", 1)
+    w = checks.as_floats(target, "target", 1)
     size = float(length(w))
     if size == 0:
         raise InputError("the target is all zeros, so that every label would be 0; give a direction")
@@ -130,10 +121,10 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     >>> round(parity_gradient([1.0 + i / 100 for i in range(20)], bits=10).samples)
     27688
     """
-    u = as_floats(direction, "direction", 1)
+    u = checks.as_floats(direction, "direction", 1)
     if len(u) > MAX_ENUMERATED:
         raise InputError(f"direction has {len(u)} inputs, but all 2^d are enumerated; give at most {MAX_ENUMERATED}")
-    bits = as_count(bits, "bits", most=len(u), limit=f"d = {len(u)}, the number of inputs")
+    bits = checks.as_count(bits, "bits", most=len(u), limit=f"d = {len(u)}, the number of inputs")
     sums, signs = np.zeros(1), np.ones(1, dtype=np.int64)
     u = u / (np.abs(u).max() or 1.0)
     for i, weight in enumerate(u):
@@ -179,7 +170,7 @@ class FirstGradientNorm:
 
 
 def _squared(epsilon: float) -> float:
-    epsilon = as_positive(epsilon, "epsilon")
+    epsilon = checks.as_positive(epsilon, "epsilon")
     return epsilon * epsilon
 
 
@@ -200,7 +191,7 @@ def first_gradient_norm(X: ArrayLike, y: ArrayLike, k: int) -> FirstGradientNorm
     >>> found.mean_square, found.at_most(0.5), round(found.at_most(0.6), 2)
     (0.25, 0.0, 0.7)
     """
-    X = as_floats(X, "X", 2)
-    y, k = as_signs(y, len(X), both=False), as_number_of(k, "k")
+    X = checks.as_floats(X, "X", 2)
+    y, k = checks.as_signs(y, len(X), both=False), checks.as_number_of(k, "k")
     square = float(y @ gate_kernel(X) @ y) / len(X) ** 2
     return FirstGradientNorm(max(0.0, square), float(np.linalg.norm(X, 2)) / math.sqrt(len(X)), k)

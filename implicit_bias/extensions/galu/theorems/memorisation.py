@@ -9,17 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from implicit_bias._utils import checks
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_number_of,
-    as_positive,
-    as_probability,
-    check_range,
-    check_size,
-)
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import UNIT_TOLERANCE, length, unit_samples
 from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.infinite import SmallestEigenvalue, gram_matrix, smallest_eigenvalue
@@ -51,15 +43,15 @@ def gate_kernel(X: ArrayLike, Z: ArrayLike | None = None) -> Array:
     (X, directions), (Z, others) = _directed(X, "X"), _directed(Z, "Z")
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"X has {X.shape[1]} columns and Z has {Z.shape[1]}; give both the same inputs")
-    check_size(len(X) * len(Z), "the kernel")
+    checks.check_size(len(X) * len(Z), "the kernel")
     blocks = [open_together(directions[rows], others) * (X[rows] @ Z.T) + 0.0 for rows in row_blocks(len(X))]
     return np.concatenate(blocks)
 
 
 def _directed(X: ArrayLike, name: str) -> tuple[Array, Array]:
-    rows = as_floats(X, name, 2)
+    rows = checks.as_floats(X, name, 2)
     directions = unit_samples(rows, normalise=True, name=name)
-    check_range(length(rows, axis=1), f"the rows of {name}", 1e-60, 1e60)
+    checks.check_range(length(rows, axis=1), f"the rows of {name}", 1e-60, 1e60)
     return rows, directions
 
 
@@ -97,7 +89,8 @@ class MemorisationWidth:
 
     def failure(self, k: int) -> float:
         """Return a bound on the probability that k gates do not suffice: m exp(−kλ/(8‖X‖²)), at most 1."""
-        return min(1.0, self.samples * math.exp(-(as_number_of(k, "k") * self.eigenvalue / (8 * self.squared_norm))))
+        k = checks.as_number_of(k, "k")
+        return min(1.0, self.samples * math.exp(-(k * self.eigenvalue / (8 * self.squared_norm))))
 
 
 def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
@@ -119,7 +112,7 @@ def memorisation_width(X: ArrayLike, delta: float = 0.05) -> MemorisationWidth:
     >>> lemma.width, lemma.failure(lemma.width) <= 0.1, round(lemma.eigenvalue, 12), lemma.squared_norm
     (60, True, 0.5, 1.0)
     """
-    X, delta = as_floats(X, "X", 2), as_probability(delta)
+    X, delta = checks.as_floats(X, "X", 2), checks.as_probability(delta)
     eigenvalue = float(positive_kernel(X)[1].lower_bound)
     squared_norm = float(np.linalg.norm(X, 2)) ** 2
     width = math.ceil(8 * squared_norm / eigenvalue * math.log(len(X) / delta))
@@ -203,7 +196,7 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
     >>> found.width > memorisation_width(X).width, found.spread < 2
     (True, True)
     """
-    X, delta = unit_samples(X), as_probability(delta)
+    X, delta = unit_samples(X), checks.as_probability(delta)
     m, d = X.shape
     least, error = float(np.linalg.eigvalsh((X @ X.T) ** 2)[0]), (m + d) * m * np.finfo(float).eps
     if least <= error:
@@ -244,7 +237,7 @@ def fitted_samples(X: ArrayLike, k: int, delta: float = 0.05) -> FittedSamples:
     >>> fitted_samples(np.eye(4), k=10**3)
     FittedSamples(fitted=4, samples=4, delta=0.05)
     """
-    X, k, delta = as_floats(X, "X", 2), as_number_of(k, "k"), as_probability(delta)
+    X, k, delta = checks.as_floats(X, "X", 2), checks.as_number_of(k, "k"), checks.as_probability(delta)
     gate_kernel(X, X[:1])  # raises InputError for zero samples
     # Each further sample lowers λ and raises ‖X‖ and log(m/δ), so that bisection applies.
     fitted = bisect.bisect(range(1, len(X) + 1), False, key=lambda m: not _fits(X[:m], k, delta))
@@ -267,8 +260,8 @@ def corollary_samples(k: int, d: int, c1: float, c2: float, delta: float = 0.05)
     >>> corollary_samples(k=20_000, d=50, c1=0.5, c2=0.1)
     145
     """
-    k, d, delta = as_number_of(k, "k"), as_number_of(d, "d"), as_probability(delta)
-    c1, c2 = as_positive(c1, "c1"), as_positive(c2, "c2")
+    k, d, delta = checks.as_number_of(k, "k"), checks.as_number_of(d, "d"), checks.as_probability(delta)
+    c1, c2 = checks.as_positive(c1, "c1"), checks.as_positive(c2, "c2")
     if c1 > 1 + UNIT_TOLERANCE:
         raise InputError(f"c1 is a singular value of unit rows and must be at most 1, not {c1:.6g}")
     logarithm = 2 * math.log(d) + math.log(c2) - math.log(delta)

@@ -8,15 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_number_of,
-    as_positive,
-    as_probability,
-    check_range,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.floats import length
 from implicit_bias.extensions.galu.theorems.clusters import slab_probability
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths
@@ -65,9 +58,9 @@ def moved_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> MovedGat
     >>> moved_gates(d=784, k=10_000, epsilon=0.01).mean < 0.021
     True
     """
-    d, k = as_number_of(d, "d"), as_number_of(k, "k")
-    epsilon, delta = as_positive(epsilon, "epsilon"), as_probability(delta)
-    check_range(np.array([epsilon]), "epsilon", 1e-100, 1e100)
+    d, k = checks.as_number_of(d, "d"), checks.as_number_of(k, "k")
+    epsilon, delta = checks.as_positive(epsilon, "epsilon"), checks.as_probability(delta)
+    checks.check_range(np.array([epsilon]), "epsilon", 1e-100, 1e100)
     radius = min(0.5, epsilon / math.sqrt(d))
     slab = 2 * (epsilon + math.sqrt(d - 1) * radius) / ((1 - radius) * math.sqrt(2 * math.pi))
     tails = [math.log(1 / delta) + net for net in (0.0, d * math.log(3 / radius))]
@@ -93,7 +86,8 @@ def neighbouring_gates(d: int, k: int, epsilon: float, delta: float = 0.05) -> f
     >>> round(neighbouring_gates(d=10, k=32_000, epsilon=0.01), 3)
     0.077
     """
-    k, epsilon, delta = as_number_of(k, "k"), as_probability(epsilon, "epsilon"), as_probability(delta)
+    k, delta = checks.as_number_of(k, "k"), checks.as_probability(delta)
+    epsilon = checks.as_probability(epsilon, "epsilon")
     slab, tail = slab_probability(d, 2 * epsilon), math.log(1 / delta) + d * math.log(3 / epsilon)
     return min(1.0, slab + math.sqrt(tail / (2 * k)))
 
@@ -158,11 +152,11 @@ def galu_excess(
     >>> galu_excess([[1.0, 0.0]], [[0.1, 1.0]], [[-0.1, 1.0]], [1.0]).on_samples
     0.1
     """
-    X, delta = as_floats(X, "X", 2), as_probability(delta)
-    start, trained = as_floats(start, "start", 2), as_floats(trained, "trained", 2)
-    alpha, lipschitz = as_floats(readout, "readout", 1), as_positive(lipschitz, "lipschitz")
+    X, delta = checks.as_floats(X, "X", 2), checks.as_probability(delta)
+    start, trained = checks.as_floats(start, "start", 2), checks.as_floats(trained, "trained", 2)
+    alpha, lipschitz = checks.as_floats(readout, "readout", 1), checks.as_positive(lipschitz, "lipschitz")
     _check_shapes(X, start, trained, alpha)
-    check_range(np.array([lipschitz]), "lipschitz", 1e-100, 1e100)
+    checks.check_range(np.array([lipschitz]), "lipschitz", 1e-100, 1e100)
     opened, outputs = X @ start.T >= 0, X @ trained.T
     flipped = opened != (outputs >= 0)
     difference = np.where(opened, outputs, 0.0) - np.maximum(outputs, 0.0)
@@ -188,4 +182,4 @@ def _check_shapes(X: Array, start: Array, trained: Array, alpha: Array) -> None:
         raise InputError(f"readout must have {len(start)} numbers, one per unit, not {len(alpha)}")
     check_lengths(X)
     sizes = np.array([np.abs(values).max() for values in (start, trained, alpha)])
-    check_range(sizes[sizes > 0], "start, trained and readout", 1e-100, 1e100)
+    checks.check_range(sizes[sizes > 0], "start, trained and readout", 1e-100, 1e100)
