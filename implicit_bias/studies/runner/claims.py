@@ -51,7 +51,7 @@ class Claim:
 
     def undecided(self, needs: str, **names: str) -> Verdict:
         """Return an undecided verdict; `needs` names the missing cells, and `names` fill the braces of the claim."""
-        return Verdict.undecided(self.claim.format(**names), needs)
+        return Verdict(self.claim.format(**names).removesuffix("."), "nothing to compare", f"needs {needs}", None)
 
     @property
     def digest(self) -> str:

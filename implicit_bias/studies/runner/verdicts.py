@@ -43,11 +43,6 @@ class Verdict:
     def __str__(self) -> str:
         return f"{self.outcome.capitalize()}: {self.claim}; found: {self.found}; threshold: {self.threshold}."
 
-    @classmethod
-    def undecided(cls, claim: str, needs: str) -> Verdict:
-        """Return an undecided verdict; `needs` names the missing cells."""
-        return cls(claim.removesuffix("."), "nothing to compare", f"needs {needs}", None)
-
     def row(self) -> dict[str, str]:
         """Return claim, found, threshold and outcome as texts, a row of a table."""
         return {"claim": self.claim, "found": self.found, "threshold": self.threshold, "outcome": self.outcome}
