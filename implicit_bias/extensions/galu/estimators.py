@@ -8,14 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    MultiOutputMixin,
-    RegressorMixin,
-    TransformerMixin,
-)
+from sklearn import base
 
 from implicit_bias._utils import checks
 from implicit_bias._utils.checks import Array, InputError
@@ -55,7 +48,7 @@ class _FittedLayer:
 
 
 @dataclass(eq=False, repr=False)
-class _GatedInputs(BaseEstimator):
+class _GatedInputs(base.BaseEstimator):
     """Shared base: from inputs to gate values and centred inputs."""
 
     units: int = 100
@@ -101,7 +94,7 @@ class _GatedInputs(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class GaLUFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _GatedInputs):
+class GaLUFeatures(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin, _GatedInputs):
     """Transformer from inputs x to gated linear features Φ(x) = g(x) ⊗ x as dense columns, for any linear model.
 
     The columns are ordered by gate. They are those of a `GaLURegressor` with the same parameters, which solves its
@@ -271,7 +264,7 @@ class _OneRidge(_GatedLeastSquares):
 
 
 @dataclass(eq=False, repr=False)
-class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
+class GaLURegressor(base.MultiOutputMixin, base.RegressorMixin, _OneRidge):
     """Layer of gated linear units with fixed gates, fitted in closed form: least squares on Φ(x) = g(x) ⊗ x.
 
         minimise (1/Σc) Σ_i c_i ‖(ΦW)_i + b − y_i‖² + ρ‖W‖²,   b the weighted mean of the targets
@@ -356,13 +349,13 @@ class GaLURegressor(MultiOutputMixin, RegressorMixin, _OneRidge):
         return self._fit(*_regression(self, X, y, sample_weight))
 
 
-def _regression(estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
+def _regression(estimator: base.BaseEstimator, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
     X, y = validated(estimator, X, y, reset=True, sparse=True, multi_output=True, y_numeric=True)
     return X, y, as_weights(sample_weight, X)
 
 
 @dataclass(eq=False, repr=False)
-class GaLURegressorCV(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
+class GaLURegressorCV(base.MultiOutputMixin, base.RegressorMixin, _GatedLeastSquares):
     """`GaLURegressor` whose ridge is chosen by leave-one-out errors or generalised cross-validation.
 
     One eigendecomposition serves all ridges and scores (`RidgePath`). The scores take the gates, x̄ and b as given, and
@@ -417,7 +410,7 @@ class GaLURegressorCV(MultiOutputMixin, RegressorMixin, _GatedLeastSquares):
 
 
 @dataclass(eq=False, repr=False)
-class GaLUClassifier(ClassifierMixin, _OneRidge):
+class GaLUClassifier(base.ClassifierMixin, _OneRidge):
     """Layer of gated linear units with fixed gates, fitted in closed form to ±1: least squares on Φ(x) = g(x) ⊗ x.
 
     Two classes are one target, −1 or +1. More classes are one target each, one against the rest, with shared gates; the
