@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,16 @@ class Strip:
     bound: float
 
 
+def _few_roundings(lengths: Array) -> float:
+    """Return 16, the `Activation.rounding` of a closed form of few operations, whatever the lengths (p,)."""
+    return 16.0
+
+
+def _unit_lipschitz(longest: float) -> float:
+    """Return 1, the `Activation.angle_lipschitz` of a mean that changes no faster than the angle."""
+    return 1.0
+
+
 @dataclass(frozen=True)
 class Activation:
     """Activation σ with its derivative, and its Gaussian means if they have closed forms.
@@ -96,10 +106,9 @@ class Activation:
     derivative: Callable[[Any], Numbers]
     pair: Callable[[GaussianPairs], Numbers] | None = None
     dual: Callable[[GaussianPairs], Numbers] | None = None
-    # By default, closed forms have few operations, and a mean changes no faster than the angle.
-    rounding: Callable[[Array], float] = field(default=lambda lengths: 16.0)
-    dual_rounding: Callable[[Array], float] = field(default=lambda lengths: 16.0)
-    angle_lipschitz: Callable[[float], float] = field(default=lambda longest: 1.0)
+    rounding: Callable[[Array], float] = _few_roundings
+    dual_rounding: Callable[[Array], float] = _few_roundings
+    angle_lipschitz: Callable[[float], float] = _unit_lipschitz
     length_lipschitz: Callable[[Array], float] | None = None
     strip: Strip | None = None
     parity: str | None = None
