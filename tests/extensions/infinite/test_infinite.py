@@ -20,7 +20,7 @@ from implicit_bias.extensions.infinite import (
     smallest_eigenvalue,
 )
 from implicit_bias.extensions.infinite.activations import ACTIVATIONS
-from tests.cases import assert_refused, interrupt, optimal, refusals
+from tests.cases import assert_refused, interrupt, refusals
 from tests.extensions.infinite.test_gram import by_quadrature
 
 NAMES = list(ACTIVATIONS)
@@ -110,15 +110,6 @@ def test_many_points_are_blocks_of_few():
     assert smallest_eigenvalue(whole.nngp).value > -whole.nngp.error
 
 
-def test_a_layer_is_the_gram_matrix_and_the_covariance_of_the_readout():
-    """Θ of one hidden layer without biases is K + σ_w² G with the Gram matrix G of the points √(σ_w²/d) x."""
-    for name in ("relu", "selu", "tanh"):
-        found = InfiniteNetwork(name, 1, 1.7).kernels(X)
-        gram = gram_matrix(X * math.sqrt(1.7 / 4), name)
-        expected = found.nngp.values + 1.7 * gram.values
-        np.testing.assert_allclose(found.ntk.values, expected, atol=found.ntk.error + 1.7 * gram.error)
-
-
 def torch_network(layers, width, weight, bias, activation, seed):
     """Return f(parameters, x) of a network of this width, and parameters N(0, 1): weights, then biases."""
     generator = torch.Generator().manual_seed(seed)
@@ -135,43 +126,6 @@ def torch_network(layers, width, weight, bias, activation, seed):
         return x[:, 0]
 
     return f, theta
-
-
-def tangents(layers, width, activation, rows, seed, weight=1.5, bias=0.2):
-    """Return f(X) (n,) and ∂f/∂θ (n, parameters) of a random network, by torch."""
-    f, theta = torch_network(layers, width, weight, bias, activation, seed)
-    points = torch.as_tensor(rows)
-    jacobian = torch.func.jacrev(lambda parameters: f(parameters, points))(theta)
-    flat = torch.cat([part.reshape(len(rows), -1) for part in jacobian], dim=1)
-    return f(theta, points).numpy(), flat.numpy()
-
-
-TORCH = {"relu": torch.relu, "selu": torch.selu, "swish": torch.nn.functional.silu}
-
-
-@pytest.mark.parametrize(
-    ("name", "layers", "width", "draws"), [("relu", 2, 200, 20), ("selu", 1, 1000, 10), ("swish", 2, 200, 20)]
-)
-def test_gradients_of_wide_networks_have_the_tangent_kernel(name, layers, width, draws):
-    rows = X[:4]
-    found = InfiniteNetwork(name, layers, 1.5, 0.2).kernels(rows)
-    drawn = [tangents(layers, width, TORCH[name], rows, seed) for seed in range(draws)]
-    sampled = np.array([J @ J.T for _, J in drawn])
-    error = sampled.std(axis=0, ddof=1) / math.sqrt(draws)
-    # Ten entries: four and a half standard errors, and a bias of order 1/width of two layers.
-    limit = 4.5 * error + (layers - 1) * 2 / width * abs(found.ntk.values)
-    assert (abs(sampled.mean(axis=0) - found.ntk.values) <= limit).all()
-    assert error.max() < 0.1 * found.ntk.values.max()
-
-
-def test_gated_linear_features_have_a_tangent_kernel_that_training_does_not_change():
-    """f(x) = Σ_j g_j(x)⟨w_j, x⟩ has Θ = ΦΦᵀ at every w and width."""
-    values, inputs = ib.RandomHalfSpaces(30, seed=1).fit(X).transform(X), torch.as_tensor(X)
-    weights = torch.zeros(values.shape[1], 4, dtype=torch.float64)
-    g = torch.as_tensor(np.asarray(values, dtype=float))
-    for at in (weights, weights + 3.0):
-        J = torch.func.jacrev(lambda w: ((inputs @ w.mT) * g).sum(dim=1))(at).reshape(len(X), -1).numpy()
-        np.testing.assert_allclose(J @ J.T, ib.GatedFeatures(X, values).gram(), rtol=1e-12)
 
 
 Y = np.sin(X[:, 0])
@@ -285,12 +239,6 @@ def test_a_wide_network_trained_by_torch_follows_the_prediction():
             theta = [(a - t / steps * g).requires_grad_() for a, g in zip(theta, gradient, strict=True)]
     found = predict(InfiniteNetwork("tanh", 1, 1.5, 0.1), X, Y - f0[0], Z, time=t).mean
     np.testing.assert_allclose(f(theta, torch.as_tensor(Z)).detach().numpy(), f0[1] + found, atol=0.02)
-
-
-def test_the_margin_of_the_tangent_kernel_is_certified():
-    kernel = InfiniteNetwork("relu", 2, 2.0).kernels(X).ntk
-    features = ib.KernelFeatures.from_kernels([kernel.values])
-    optimal(ib.MarginProblem(features, np.sign(X[:, 0] * X[:, 1]), ib.Frobenius()), tol=1e-8)
 
 
 def test_activations_of_ones_own_are_estimates():
