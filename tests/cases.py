@@ -308,8 +308,9 @@ def every_case_with(name: str, values: Sequence[Any]) -> pytest.MarkDecorator:
 
 
 def made(gate: str, kind: str = "gated") -> Features:
-    """Return features (n, k, d) of random inputs and one kind of gates, with sample 5 closed at every gate."""
+    """Return features (n, k, d) of inputs of rank d − 1 and one kind of gates, with sample 5 closed at every gate."""
     X = inputs(*SIZE)
+    X[:, 3] = X[:, 1] + X[:, 2]
     values = GATES[gate](X).transform(X)
     values[5] = 0.0
     return FEATURES[kind](ib.GatedFeatures(X, values))

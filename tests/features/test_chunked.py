@@ -1,7 +1,5 @@
 """Samples in chunks: in memory maps and Dask arrays, whose features, gates, solutions and certificates are the same."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -76,25 +74,6 @@ def test_every_price_and_norm_in_working_sets(name, C, images, y, tiny_sets):
     found, known = ib.solve(build(X, y, gates, C), tiny_sets), ib.solve(build(X[:], y, gates, C))
     assert 0 <= found.gap <= 1e-6
     assert found.objective == pytest.approx(known.objective, rel=2e-6)
-
-
-@pytest.mark.parametrize(("precise", "sparse"), [(False, True), (True, False), (True, True)])
-def test_rounding_bounds_of_chunks(precise, sparse):
-    rng = np.random.default_rng(3)
-    X, G = rng.normal(size=(23, 3)) * 10.0 ** rng.integers(-6, 6, size=(23, 3)), rng.normal(size=(23, 2))
-    features = ib.ChunkedFeatures(ib.ChunkedInputs(X, chunk=4), G)
-    W, a = rng.normal(size=(2, 3)), rng.normal(size=23) * (rng.random(23) < 0.3 if sparse else 1.0)
-    exact = np.vectorize(Fraction, otypes=[object])
-    Phi = exact(G)[:, :, None] * exact(X)[:, None]
-    f = (Phi * exact(W)).sum(axis=(1, 2))
-    upper, lower, error = features.apply_bounded(W, precise)
-    assert (abs(exact(upper) + exact(lower) - f) <= exact(error)).all()
-    V = (Phi * exact(a)[:, None, None]).sum(axis=0)
-    upper, lower, error = features.adjoint_bounded(a, precise)
-    off = exact(upper) + exact(lower) - V
-    assert ((off * off).sum(axis=1) <= exact(error) ** 2).all()
-    if precise:
-        assert (error <= 1e-25 * np.abs(G).max() * np.abs(X).max() * 100).all()
 
 
 def test_array_on_a_cluster(images, y):

@@ -8,39 +8,12 @@ from implicit_bias.features.patterns import share_patterns
 from tests.cases import GATES, OwnFeatures, assert_refused, inputs, refusals
 
 
-def weights(features, seed=1):
-    return np.random.default_rng(seed).normal(size=(features.k, features.d))
-
-
-@pytest.mark.parametrize("gate", GATES)
-def test_rotation_to_the_rank_keeps_the_operator(gate):
-    own = inputs(n=40)
-    X = np.hstack([own, own[:, :3] @ np.ones((3, 2))])
-    wide = GatedFeatures(X, GATES[gate](own).transform(own))
-    reduced, V = wide.reduced()
-    assert reduced.d == np.linalg.matrix_rank(X) == own.shape[1]
-    np.testing.assert_allclose(V.T @ V, np.eye(reduced.d), atol=1e-12)
-    W = weights(reduced)
-    np.testing.assert_allclose(reduced @ W, wide @ (W @ V.T), atol=1e-10)
-
-
 def test_sharing_patterns_saves_nonzeros():
     X = inputs(n=1500)
     features = GATES["contexts 2"](X)(X)
     shared = share_patterns(features.X, features.gate_values, 0)
     assert not shared.trivial
     assert shared.M.nnz <= np.count_nonzero(features.dense()) / 3
-
-
-def test_patterns_with_closed_gates_and_real_values():
-    X = inputs(n=64)
-    G = np.zeros((64, 4))
-    G[:32, 0] = 0.5
-    G[:, 3] = np.linspace(-1, 1, 64)
-    features = GatedFeatures(X, G)
-    W = weights(features)
-    shared = share_patterns(features.X, features.gate_values, 0)
-    np.testing.assert_allclose(shared.M @ (shared.S @ W).ravel(), features @ W, atol=1e-12)
 
 
 test_bad_input = refusals(

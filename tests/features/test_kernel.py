@@ -1,10 +1,9 @@
-"""Kernels in place of gates and inputs: the same problems as gated features, and scikit-learn's."""
+"""Kernels in place of gates and inputs: the same problems as gated features."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.svm import SVC
 
 import implicit_bias as ib
 from implicit_bias.features.base import semidefinite
@@ -56,19 +55,3 @@ def test_semidefinite_kernels_are_unchanged_and_others_projected():
     assert np.linalg.eigvalsh(projected)[0] > -1e-12 * K.max()
     np.testing.assert_allclose(projected, K, atol=1e-6 * K.max())
     assert_refused(lambda: semidefinite(-K, "K"), "K is not positive semidefinite")
-
-
-def test_one_group_is_svc(gln):
-    """scikit-learn minimises ½‖w‖² + CΣξ with an intercept. A copy of every sample with x and y negated makes the
-    intercept vanish, and at our solution the same w minimises ‖w‖ + (C/‖w‖)·‖w‖ … : prices C_ours = C_svc·2/‖w‖."""
-    C = 0.01
-    gram = gln.features.gram()
-    doubled = np.block([[gram, -gram], [-gram, gram]])
-    svc = SVC(C=C, kernel="precomputed", tol=1e-10).fit(doubled, np.concatenate([gln.y, -gln.y]))
-    a = np.zeros(600)
-    a[svc.support_] = svc.dual_coef_[0]
-    a = a[:300] - a[300:]
-    norm = np.sqrt(a @ gram @ a)
-    ours = ib.solve(dataclasses.replace(gln, norm=ib.Frobenius(), C=2 * C / norm), "NATIVE", tol=1e-9)
-    assert abs(svc.intercept_[0]) < 1e-6
-    np.testing.assert_allclose(ours.margins, gln.y * (gram @ a), atol=1e-4)
