@@ -37,12 +37,6 @@ def test_context_bits_are_most_significant_first():
     np.testing.assert_array_equal(gates.transform(X), np.eye(4))
 
 
-def test_one_context_a_unit_is_open_in_each_sample():
-    values = ib.HyperplaneGates(5, 4, seed=2).fit_transform(inputs(n=50)).reshape(50, 5, 4)
-    np.testing.assert_array_equal(values.sum(axis=2), 1.0)
-    assert (values.sum(axis=0) > 0).any(axis=1).all()
-
-
 @pytest.mark.parametrize("n", [40, 41])
 def test_median_cutoffs_halve_the_pool(n):
     X = inputs(n=n)

@@ -131,21 +131,6 @@ def test_gates_and_effective_weights():
     )
 
 
-def test_residual_at_the_certified_optimum():
-    """The balanced network of the optimum behind frozen gates is stationary, and other balances are not."""
-    inner = ib.ReLUNetwork(12, 7).freeze().double()
-    network = TorchNetwork(inner, 12)
-    best = ib.solve(ib.svm_lc(X, Y, inner), tol=1e-9)
-    lengths = np.sqrt(np.linalg.norm(best.weights, axis=1))
-    safe = np.where(lengths > 0, lengths, 1.0)
-    inner.layers[0].data = torch.as_tensor(best.weights / safe[:, None])
-    inner.layers[1].data = torch.as_tensor(lengths[None])
-    assert network.norm() ** 2 / 2 == pytest.approx(best.objective, rel=1e-6)
-    assert ib.stationarity(network, X, Y, tolerance=1e-4).residual < 1e-3
-    inner.layers[1].data *= 3
-    assert ib.stationarity(network, X, Y, tolerance=1e-4).residual > 0.1
-
-
 @pytest.mark.parametrize(
     ("make", "problem"),
     [

@@ -1,7 +1,5 @@
 """GaLURegressor and GaLUClassifier are the closed form, inside scikit-learn."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,9 +8,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from implicit_bias import ConstantGate, HyperplaneGates, ReLUGates, SoftGates, SubsetGates, load_network, save_network
 from implicit_bias.extensions.galu import GaLUClassifier, GaLUFeatures, GaLURegressor, GaLURegressorCV, improve_filters
@@ -28,7 +24,12 @@ def constant(X):
     return np.c_[X, np.ones(len(X))]
 
 
-@pytest.mark.parametrize("options", [{"sharpness": 0.7}, {"ridge": 0.01, "units": 7}, {"gates": HyperplaneGates(4)}])
+SOFT = SoftGates(np.random.default_rng(5).normal(size=(3, 11)), 2.0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"sharpness": 0.7}, {"ridge": 0.01, "units": 7}, {"gates": HyperplaneGates(4)}, {"gates": SOFT}]
+)
 def test_it_is_ridge_regression_on_the_gated_features(table, options):
     """Weights and predictions are those of scikit-learn's Ridge on the dense Φ, with inputs and targets centred."""
     X, y = table
@@ -63,15 +64,6 @@ def test_the_origin_of_the_inputs_changes_nothing(table, model, shift):
     # Sums over inputs of products of this size have an error of 11 u each.
     atol = 11 * 2.0**-53 * shift * np.abs(far.weights_).sum()
     np.testing.assert_allclose(far.predict(X + shift), near, rtol=1e-9, atol=atol)
-
-
-def test_seconds():
-    """A column of times, whose bias a ridge would otherwise penalise."""
-    times = 1.7e9 + np.linspace(0, 3.15e7, 200)[:, None]
-    assert (
-        GaLURegressor(ridge=1e-6, random_state=0).fit(times, times[:, 0] / 1e6).score(times, times[:, 0] / 1e6)
-        > 0.999999
-    )
 
 
 def test_several_targets_share_the_gates_and_have_weights_of_their_own(table):
@@ -130,20 +122,6 @@ def test_classes_are_signs_and_the_largest_score_wins():
     assert heavy.predict(X).mean() > GaLUClassifier(5, random_state=0).fit(X, y == 1).predict(X).mean()
 
 
-def test_inside_scikit_learn(table):
-    X, y = table
-    frame = pd.DataFrame(X).add_prefix("column")
-    model = GaLURegressor(10, random_state=0).fit(frame, pd.Series(y))
-    assert model.feature_names_in_.tolist() == frame.columns.tolist()
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame), model.predict(frame))
-    search = GridSearchCV(make_pipeline(StandardScaler(), model), {"galuregressor__ridge": [1e-3, 1.0, 1e4]}, cv=3).fit(
-        X, y
-    )
-    assert search.best_params_ == {"galuregressor__ridge": 1.0}
-    iris = load_iris(return_X_y=True)
-    assert cross_val_score(make_pipeline(StandardScaler(), GaLUClassifier(random_state=0)), *iris).mean() > 0.94
-
-
 def test_a_failed_fit_leaves_the_earlier_one(table):
     model = GaLURegressor(3, random_state=0).fit(*table)
     before = model.predict(table[0])
@@ -167,10 +145,6 @@ test_bad_parameters = refusals(
     (GaLUClassifier(class_weight="even"), "class_weight"),
     call=lambda model: model.fit(np.random.default_rng(0).normal(size=(150, 10)), np.arange(150) % 2),
 )
-
-
-def test_targets_whose_mean_is_infinite_are_refused_as_too_large(table):
-    assert_refused(lambda: GaLURegressor().fit(table[0][:9], np.full(9, 1.7e308)), "the targets y have sizes")
 
 
 @pytest.mark.parametrize("options", [{"random_state": 3}, {"gates": HyperplaneGates(4), "fit_intercept": False}])
@@ -245,9 +219,5 @@ test_bad_samples = refusals(
     (lambda: GaLURegressor(gates=ConstantGate()).fit([[1.0], [2.0]], [1, 2]).network(), "ReLUGates"),
     (lambda: GaLURegressor().fit([[1.0], [2.0]], ["a", "a"]), "could not convert string to float"),
     (lambda: GaLURegressor().fit([[1.0], [2j]], [1, 2]), "[Cc]omplex"),
+    (lambda: GaLURegressor().fit([[1.0], [2.0]], [1.7e308, 1.7e308]), "the targets y have sizes"),
 )
-
-
-def test_soft_gates_that_are_given():
-    soft = SoftGates([[1.0, 0.5]], 2.0)
-    assert GaLURegressor(gates=soft, ridge=0.0).fit([[1.0], [2.0]], [1, 2]).predict([[1.0]]) == pytest.approx(1.0)

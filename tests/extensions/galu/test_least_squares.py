@@ -13,17 +13,24 @@ from implicit_bias.extensions.galu.closed_form import _by_cholesky, _GramSpectru
 from tests.cases import assert_refused, drawn, refusals
 
 GATES = ["hard", "soft", "contexts", "real"]
+#: Features of one's own from those of hard gates.
+OTHERS = {
+    "kernels": lambda f: KernelFeatures(f.dense().reshape(f.shape)),
+    "dependent": lambda f: GatedFeatures(np.c_[f.X, f.X[:, 0]], np.c_[f.gate_values, 0 * f.gate_values]),
+}
 SIZES = [(60, 5, 3), (60, 5, 12), (60, 5, 13), (50, 10, 30), (64, 8, 8), (3, 4, 6), (30, 1, 1)]
 
 
 @pytest.mark.parametrize(
     ("gates", "size"),
-    [(GATES[i % 4], size) for i, size in enumerate(SIZES)] + [("soft", SIZES[0]), ("real", SIZES[1])],
+    [(GATES[i % 4], size) for i, size in enumerate(SIZES)]
+    + [("soft", SIZES[0]), ("real", SIZES[1]), ("kernels", SIZES[0]), ("dependent", SIZES[0]), ("dependent", SIZES[4])],
     ids=str,
 )
 def test_is_the_dense_pseudo_inverse(size, gates):
     for seed in range(3):
-        features, y = drawn(*size, seed, gates)
+        features, y = drawn(*size, seed, gates if gates in GATES else "hard")
+        features = OTHERS[gates](features) if gates in OTHERS else features
         dense = features.dense()
         expected = np.linalg.pinv(dense, rcond=1e-9) @ y
         found = least_squares(features, y)
@@ -220,14 +227,6 @@ def test_inputs_of_samples_whose_gates_are_closed_have_no_effect():
         np.testing.assert_allclose(solution.weights, expected, rtol=1e-11)
 
 
-def test_predictions_are_products_with_the_features():
-    features, y = drawn(40, 4, 6, 0)
-    one, several = least_squares(features, y), least_squares(features, np.stack([y, -y], axis=1))
-    np.testing.assert_allclose(several.predict(features)[:, 1], -one.predict(features), atol=1e-9)
-    np.testing.assert_allclose(one.predict(features.select([3])), [features.dense()[3] @ one.weights.ravel()])
-    assert_refused(lambda: one.predict(features.X), "gates")
-
-
 def test_several_targets_are_solved_each_for_itself():
     features, y = drawn(40, 4, 6, 0)
     Y = np.stack([y, 2 * y, np.roll(y, 1)], axis=1)
@@ -235,26 +234,11 @@ def test_several_targets_are_solved_each_for_itself():
     assert found.weights.shape == (3, 6, 4)
     single = [least_squares(features, column) for column in Y.T]
     np.testing.assert_allclose(found.weights, [one.weights for one in single], atol=1e-10)
+    predicted = np.stack([one.predict(features) for one in single], axis=1)
+    np.testing.assert_allclose(found.predict(features), predicted, atol=1e-9)
+    np.testing.assert_allclose(predicted[3], found.weights.reshape(3, -1) @ features.dense()[3], atol=1e-9)
+    assert_refused(lambda: found.predict(features.X), "gates")
     assert found.loss == pytest.approx(sum(one.loss for one in single))
-
-
-def test_dependent_inputs_and_closed_gates_get_the_least_norm():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 3)) @ rng.normal(size=(3, 7))
-    G = np.hstack([rng.integers(0, 2, size=(80, 4)), np.zeros((80, 2))])
-    features, y = GatedFeatures(X, G), rng.normal(size=80)
-    expected = np.linalg.pinv(features.dense(), rcond=1e-9) @ y
-    found = least_squares(features, y)
-    np.testing.assert_allclose(found.weights.ravel(), expected, atol=1e-9 * np.linalg.norm(expected))
-    assert found.rank == np.linalg.matrix_rank(features.dense())
-    assert not found.weights[4:].any()
-
-
-def test_kernel_features():
-    features = KernelFeatures(np.random.default_rng(0).normal(size=(30, 4, 3)))
-    y = np.random.default_rng(1).normal(size=30)
-    found = least_squares(features, y)
-    np.testing.assert_allclose(found.weights.ravel(), np.linalg.lstsq(features.dense(), y)[0], atol=1e-10)
 
 
 FEATURES, TARGETS = drawn(20, 3, 4, 0)
