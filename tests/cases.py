@@ -70,6 +70,27 @@ class OwnFeatures(Features):
         return self.blocks.reshape(len(self.blocks), -1)
 
 
+class OwnNorm(Norm):
+    """Nuclear norm, of which only CVXPY knows more, with methods replaced by the arguments."""
+
+    rotation_invariant = True
+
+    def __init__(self, **methods: Any) -> None:
+        vars(self).update(methods)
+
+    def value(self, W: Any) -> float:
+        return float(np.linalg.norm(W, "nuc"))
+
+    def dual(self, V: Any) -> float:
+        return float(np.linalg.norm(V, 2))
+
+    def expression(self, W: Any) -> Any:
+        return cp.normNuc(W)
+
+    def __repr__(self) -> str:
+        return "OwnNorm()"
+
+
 def _kernels(features: ib.GatedFeatures) -> ib.KernelFeatures:
     """Return KernelFeatures with one kernel for each gate of the features."""
     return ib.KernelFeatures.from_kernels(

@@ -12,7 +12,7 @@ import implicit_bias as ib
 from implicit_bias import Frobenius, GatedFeatures, KernelFeatures, MarginProblem, datasets
 from implicit_bias.features import Features
 from implicit_bias.norms import Norm
-from tests.cases import OwnFeatures
+from tests.cases import OwnFeatures, OwnNorm
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.strategies import count, numbers
@@ -146,19 +146,6 @@ def _layers(draw: Draw) -> dict[str, Any]:
 _norm(ib.TwoLayerNorm, _layers, may=lambda c: c.input_layer == "spectral")
 
 
-class _Own(Norm):
-    """The sum of the singular values, of which only CVXPY knows more."""
-
-    def value(self, W: Any) -> float:
-        return float(np.linalg.norm(W, "nuc"))
-
-    def dual(self, V: Any) -> float:
-        return float(np.linalg.norm(V, 2))
-
-    def expression(self, W: Any) -> Any:
-        return cp.normNuc(W)
-
-
 def _of(draw: Draw, make: Any) -> Any:
     X, y = problems.clean_task(draw)
     features = GatedFeatures(X, problems.one_hot(draw, len(X), draw.whole(1, 2), 2))
@@ -168,7 +155,7 @@ def _of(draw: Draw, make: Any) -> Any:
 @entry(Norm)
 def _own_norm(draw: Draw) -> str:
     """A norm of the user's own, which only CVXPY's solvers take."""
-    return problems.judged(_of(draw, _Own), "nuclear", draw.pick(["SCS", "CLARABEL"]), tol=1e-3, max_iterations=2000)
+    return problems.judged(_of(draw, OwnNorm), "nuclear", draw.pick(["SCS", "CLARABEL"]), tol=1e-3, max_iterations=2000)
 
 
 @entry(ib.ExpressionNorm, share=3)

@@ -7,10 +7,10 @@ import pytest
 
 import implicit_bias as ib
 from implicit_bias.gates import FunctionContexts
-from implicit_bias.norms import GroupForm, Norm
+from implicit_bias.norms import GroupForm
 from implicit_bias.norms.check import check_pair
 from implicit_bias.solvers import Answer
-from tests.cases import assert_refused, inputs, refusals
+from tests.cases import OwnNorm, assert_refused, inputs, refusals
 
 
 @pytest.mark.parametrize(("H", "K"), [(1, 2), (2, 2), (3, 2), (2, 4), (3, 4), (1, 3), (3, 3), (2, 5), (2, 7)])
@@ -236,27 +236,6 @@ def test_bounds_of_nothing_and_of_what_is_no_number():
 # Norms of one's own are tried
 
 
-class Own(Norm):
-    """Nuclear norm, with methods replaced by the arguments."""
-
-    rotation_invariant = True
-
-    def __init__(self, **methods):
-        vars(self).update(methods)
-
-    def value(self, W):
-        return float(np.linalg.norm(W, "nuc"))
-
-    def dual(self, V):
-        return float(np.linalg.norm(V, 2))
-
-    def expression(self, W):
-        return cp.normNuc(W)
-
-    def __repr__(self):
-        return "Own()"
-
-
 length = np.linalg.norm
 TRUE = {
     "l1": (cp.norm1, lambda V: np.abs(V).max()),
@@ -356,7 +335,7 @@ test_classes_that_contradict_themselves = refusals(
     ({"dual_bound": lambda lengths: 0.5 * lengths.max()}, "`dual_bound`"),
     ({"group_form": lambda k: GroupForm(ib.Frobenius().group_form(k).expand, np.arange(k))}, "`group_form`"),
     ({"group_form": lambda k: ib.Frobenius().group_form(k)}, "`group_form`"),
-    call=lambda methods: build(Own(**methods)),
+    call=lambda methods: build(OwnNorm(**methods)),
 )
 
 
@@ -376,7 +355,7 @@ def test_a_class_derived_from_the_packages_own_is_tried():
 
 @pytest.mark.parametrize("name", [None, *(name for name in TRUE if name != "half space")])
 def test_the_error_of_v_enters_the_dual_of_ones_own_norm(name):
-    norm = ib.ExpressionNorm(*TRUE[name]) if name else Own()
+    norm = ib.ExpressionNorm(*TRUE[name]) if name else OwnNorm()
     rng = np.random.default_rng(0)
     for _ in range(30):
         V, D = rng.normal(size=(2, 3, 4))
