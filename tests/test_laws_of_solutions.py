@@ -8,18 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from implicit_bias import (
-    ConstantGate,
-    GatedFeatures,
-    MarginProblem,
-    Status,
-    certify,
-    load_problem,
-    save_problem,
-    solve,
-    solvers,
-    svm_gln,
-)
+import implicit_bias as ib
 from implicit_bias.metrics import normalised_margin, optimality_ratio
 from implicit_bias.solvers.base import Options
 from tests import cases
@@ -55,12 +44,12 @@ def test_every_solver_is_certified_and_right(gate, norm, kind, solver):
         case = dataclasses.replace(
             case, features=case.features.select(slice(cases.FEW_SAMPLES)), y=case.y[: cases.FEW_SAMPLES]
         )
-    reason = solvers.SOLVERS[solver].refusal(case, Options(tol))
+    reason = ib.solvers.SOLVERS[solver].refusal(case, Options(tol))
     if reason:
-        assert_refused(lambda: solve(case, solver), re.escape(reason))
+        assert_refused(lambda: ib.solve(case, solver), re.escape(reason))
         return
-    found = solve(case, solver, tol=tol)
-    assert (found.status, found.solver) == (Status.OPTIMAL, solver)
+    found = ib.solve(case, solver, tol=tol)
+    assert (found.status, found.solver) == (ib.Status.OPTIMAL, solver)
     assert -1e-9 <= found.gap <= tol
     assert found.minimum_margin == pytest.approx(1.0, abs=1e-9)
     assert found.objective == pytest.approx(case.norm.value(found.weights), rel=1e-9)
@@ -88,14 +77,18 @@ def test_intercepts_prices_and_required_margins(gate, norm, kind, soft):
     # The classes lie far from the origin and on one side of it; where a kind of features has no inputs, they stay.
     features = plain.features
     if kind == "gated":
-        features = GatedFeatures(features.X + 3.0 + 2 * np.outer(plain.y, np.eye(1, features.d)), features.gate_values)
+        features = ib.GatedFeatures(
+            features.X + 3.0 + 2 * np.outer(plain.y, np.eye(1, features.d)), features.gate_values
+        )
     n, C = features.n, 0.2 if soft else np.inf
-    case = MarginProblem(features, plain.y, plain.norm, C, None, "", np.linspace(0.5, 2, n), np.linspace(2, 1, n), True)
+    case = ib.MarginProblem(
+        features, plain.y, plain.norm, C, None, "", np.linspace(0.5, 2, n), np.linspace(2, 1, n), True
+    )
     found = optimal(case, tol=1e-8)
     assert found.objective == pytest.approx(optimum(case), rel=3e-8)
     np.testing.assert_allclose(case.margins(found.weights, found.intercept), found.margins, rtol=1e-9)
     assert abs(found.dual @ case.y) <= 1e-9 * found.dual.sum()
-    assert found.objective <= solve(dataclasses.replace(case, intercept=False)).objective * (1 + 1e-6)
+    assert found.objective <= ib.solve(dataclasses.replace(case, intercept=False)).objective * (1 + 1e-6)
 
 
 @cases.every_case_with("change", ["inputs", "margins"])
@@ -103,7 +96,7 @@ def test_scaling_inputs_or_margins_scales_the_solution(gate, norm, kind, change)
     case, one, share = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind), 1e8
     inputs_ = dataclasses.replace(case, features=case.features.scaled(1 / share))
     other = inputs_ if change == "inputs" else dataclasses.replace(case, required_margin=share)
-    assert certify(other, share * one.weights, one.dual).gap <= 1.01e-6
+    assert ib.certify(other, share * one.weights, one.dual).gap <= 1.01e-6
     found = optimal(other)
     assert found.objective == pytest.approx(share * one.objective, rel=1e-6)
 
@@ -113,10 +106,10 @@ def test_permuting_samples_permutes_the_answer(gate, norm, kind):
     case, one = cases.case_of(gate, norm, kind), cases.solved(gate, norm, kind)
     order = np.random.default_rng(4).permutation(case.features.n)
     shuffled = dataclasses.replace(case, features=case.features.select(order), y=case.y[order])
-    assert certify(shuffled, one.weights, one.dual[order]).gap <= 1.01e-6
-    found = solve(shuffled)
+    assert ib.certify(shuffled, one.weights, one.dual[order]).gap <= 1.01e-6
+    found = ib.solve(shuffled)
     assert found.objective == pytest.approx(one.objective, rel=1e-6)
-    assert certify(case, found.weights, found.dual[np.argsort(order)]).gap <= 1.01e-6
+    assert ib.certify(case, found.weights, found.dual[np.argsort(order)]).gap <= 1.01e-6
 
 
 @cases.every_case
@@ -126,12 +119,12 @@ def test_permuting_units_permutes_the_answer(gate, norm, kind):
     units = np.random.default_rng(5).permutation(np.unique(groups))
     order = np.concatenate([np.flatnonzero(groups == unit) for unit in units])
     norm_ = cases.NORMS[norm](groups[order])
-    swapped = MarginProblem(case.features.mixed(np.eye(len(groups))[:, order]), case.y, norm_)
+    swapped = ib.MarginProblem(case.features.mixed(np.eye(len(groups))[:, order]), case.y, norm_)
     assert norm_.value(one.weights[order]) == pytest.approx(case.norm.value(one.weights), rel=1e-12)
-    assert certify(swapped, one.weights[order], one.dual).gap <= 1.01e-6
-    found = solve(swapped)
+    assert ib.certify(swapped, one.weights[order], one.dual).gap <= 1.01e-6
+    found = ib.solve(swapped)
     assert found.objective == pytest.approx(one.objective, rel=1e-6)
-    assert certify(case, found.weights[np.argsort(order)], found.dual).gap <= 1.01e-6
+    assert ib.certify(case, found.weights[np.argsort(order)], found.dual).gap <= 1.01e-6
 
 
 @cases.every_case_with("soft", [False, True])
@@ -143,7 +136,7 @@ def test_no_weights_beat_the_solution(gate, norm, kind, soft):
         assert optimality_ratio(case, -best.weights, best.objective) == np.inf
     for noise in (0.01, 0.1, 1.0):
         W = best.weights + noise * cases.random(*best.weights.shape)
-        found = certify(case, W, best.dual + noise * cases.random(case.features.n))
+        found = ib.certify(case, W, best.dual + noise * cases.random(case.features.n))
         assert (found.dual >= 0).all()
         assert found.dual.max() <= C * (1 + 1e-12)
         assert case.norm.dual(case.adjoint(found.dual)) <= 1 + 1e-9
@@ -159,11 +152,11 @@ def test_conflicting_samples_are_proved_not_separable(gate, norm, kind, intercep
     case = cases.case_of(gate, norm, kind)
     twice = [*range(case.features.n), 3]
     y = np.append(case.y, -case.y[3])
-    conflict = MarginProblem(case.features.select(twice), y, case.norm, intercept=intercept)
+    conflict = ib.MarginProblem(case.features.select(twice), y, case.norm, intercept=intercept)
     for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
-        if solver and solvers.SOLVERS[solver].refusal(conflict, Options(1e-6, 500)):
+        if solver and ib.solvers.SOLVERS[solver].refusal(conflict, Options(1e-6, 500)):
             continue
-        cases.assert_farkas(conflict, solve(conflict, solver, max_iterations=500))
+        cases.assert_farkas(conflict, ib.solve(conflict, solver, max_iterations=500))
 
 
 def with_closed(gate, norm, kind, rows, **options):
@@ -171,8 +164,8 @@ def with_closed(gate, norm, kind, rows, **options):
     gates, features, y = cases.samples(gate, size=cases.SIZE)
     values = features.gate_values.copy()
     values[rows] = 0.0
-    return MarginProblem(
-        cases.FEATURES[kind](GatedFeatures(features.X, values)), y, cases.NORMS[norm](gates.groups), **options
+    return ib.MarginProblem(
+        cases.FEATURES[kind](ib.GatedFeatures(features.X, values)), y, cases.NORMS[norm](gates.groups), **options
     )
 
 
@@ -187,11 +180,11 @@ def test_closed_samples_cost_their_margins(gate, norm, kind, intercept):
     cost = 0.6 * min(weights[soft.y == sign].sum() for sign in (-1, 1)) if intercept else 0.3 * weights.sum()
     for solver in cases.SOLVERS if (gate, kind) == ("contexts 2", "gated") else [None]:
         tol = cases.SOLVERS.get(solver, 1e-6)
-        if solver != "PRECISE" and not (solver and solvers.SOLVERS[solver].refusal(soft, Options(tol))):
+        if solver != "PRECISE" and not (solver and ib.solvers.SOLVERS[solver].refusal(soft, Options(tol))):
             found = optimal(soft, solver, tol=tol)
             assert found.objective == pytest.approx(cost, rel=2 * tol)
-        if not (solver and solvers.SOLVERS[solver].refusal(hard, Options(tol))):
-            cases.assert_farkas(hard, solve(hard, solver))
+        if not (solver and ib.solvers.SOLVERS[solver].refusal(hard, Options(tol))):
+            cases.assert_farkas(hard, ib.solve(hard, solver))
     found = optimal(few)
     assert found.objective == pytest.approx(optimum(few), rel=2e-6)
 
@@ -204,16 +197,16 @@ def test_what_is_saved_loads_equal(tmp_path, gate, norm, kind):
         case, C=0.5, required_margin=np.linspace(1, 2, n), sample_weight=np.linspace(2, 1, n), intercept=True, name="a"
     )
     if case.norm.made_of is None or case.features.made_of is None:
-        assert_refused(lambda: save_problem(case, tmp_path / "problem.npz"), "user-defined")
+        assert_refused(lambda: ib.save_problem(case, tmp_path / "problem.npz"), "user-defined")
         return
-    copy = load_problem(save_problem(case, tmp_path / "problem.npz"))
+    copy = ib.load_problem(ib.save_problem(case, tmp_path / "problem.npz"))
     for name in ("name", "C", "intercept"):
         assert getattr(copy, name) == getattr(case, name)
     for name in ("y", "required_margin", "sample_weight"):
         np.testing.assert_array_equal(getattr(copy, name), getattr(case, name))
     assert type(copy.features) is type(case.features)
     np.testing.assert_array_equal(copy.features.dense(), case.features.dense())
-    one, other = (vars(solve(each)) | {"seconds": 0.0} for each in (case, copy))
+    one, other = (vars(ib.solve(each)) | {"seconds": 0.0} for each in (case, copy))
     for name, value in one.items():
         np.testing.assert_array_equal(other[name], value)
 
@@ -239,5 +232,5 @@ def test_a_problem_prints_what_is_not_by_default():
 
 @pytest.mark.parametrize("field", ["weights", "dual", "objective", "status"])
 def test_solutions_made_by_hand_print_whatever_they_hold(field):
-    found = solve(svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ConstantGate()))
+    found = ib.solve(ib.svm_gln([[2.0, 1.0], [-2.0, 1.0]], [1, -1], ib.ConstantGate()))
     assert "fields that are not numbers" in repr(dataclasses.replace(found, **{field: np.array([None, None])}))

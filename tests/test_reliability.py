@@ -3,7 +3,6 @@
 import json
 from random import Random
 
-import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
@@ -246,7 +245,6 @@ def test_constant_columns_of_every_size(scale):
         lambda: ib.ReLUNetwork(2, b"12"),
         lambda: ib.HyperplaneGates(2**31, 1).fit(X).transform(X),
         lambda: ib.descend_to_limit(ib.ReLUNetwork(2, 3), 1e200 * X, Y),
-        lambda: ib.GatedFeatures(X).mixed(np.ones((3, 2))),
         lambda: ib.GatedFeatures(X).select([9]),
         lambda: ib.GatedFeatures(X).scaled("2"),
         lambda: ib.GatedFeatures(1e200 * X).gram(),
@@ -260,7 +258,6 @@ def test_constant_columns_of_every_size(scale):
         lambda: ib.margin_path(problem(), torch.tensor(1.0)),
         lambda: ib.margin_path(problem(), {1.0, 2.0}),
         lambda: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.Frobenius(), C=np.longdouble("1e4000")),
-        lambda: ib.MarginProblem(ib.GatedFeatures(X), Y, ib.ExpressionNorm(lambda W: cp.sum(W))),
         lambda: expected_inconsistency("a", 2.0),
         lambda: optimality_ratio(problem(), [[1.0, 0.0]], []),
         lambda: normalised_margin(X, [[1.0, 0.0]]),

@@ -96,8 +96,7 @@ def test_the_predictor_norm_takes_no_sums_that_are_nearly_even(values, taken):
     if taken:
         assert ib.MarginProblem(features, [1, -1], ib.PredictorL2(2, 2)).norm.gates == 4
     else:
-        with pytest.raises(ib.InputError, match="exactly the same in every unit"):
-            ib.MarginProblem(features, [1, -1], ib.PredictorL2(2, 2))
+        assert_refused(lambda: ib.MarginProblem(features, [1, -1], ib.PredictorL2(2, 2)), "the same in every unit")
 
 
 # Rounding, against hundreds of digits

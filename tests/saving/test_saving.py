@@ -254,5 +254,4 @@ def test_unused_arrays_are_not_read(tmp_path):
 def test_arrays_larger_than_memory(tmp_path, monkeypatch):
     path = ib.save_problem(problem("contexts 2", "group lasso"), tmp_path / "p.npz")
     monkeypatch.setattr(limits, "free_memory", lambda: 1000.0)
-    with pytest.raises(ib.InputError, match=r"p.npz: its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free"):
-        ib.load_problem(path)
+    assert_refused(lambda: ib.load_problem(path), r"its array '\w+' needs about 0.0 GiB of memory, 0.0 GiB are free")

@@ -226,8 +226,7 @@ def test_gates_that_layers_cannot_share_are_refused(digits):
     assert_refused(lambda: best_chains(X, y, soft, 3), "use gated=1")
     assert_refused(lambda: ChainNetwork(soft, 3).decision_function(X), "use gated=1")
     assert best_chains(X, y, soft, 3, gated=1).network.gated == 1
-    with pytest.raises(ib.InputError, match="start must have weights of shape"):
-        best_chains(X, y, soft, 3, gated=1, start=np.ones((2, 2)))
+    assert_refused(lambda: best_chains(X, y, soft, 3, gated=1, start=np.ones((2, 2))), "must have weights of shape")
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-90, 1e90, 1e200])
@@ -242,8 +241,6 @@ def test_weights_of_any_length_make_a_network(size):
 def test_inputs_whose_powers_leave_the_range_of_floats_are_refused(scale):
     X, y = np.random.default_rng(0).normal(size=(8, 3)) * scale, [1, -1] * 4
     assert_refused(lambda: best_chains(X, y, ib.HyperplaneGates(3, 2, seed=1).fit(X)), "rescale")
-    with pytest.raises(ib.InputError, match="layers must be at most 100"):
-        best_chains(X / scale, y, ib.HyperplaneGates(3, 2, seed=1).fit(X / scale), 101)
     gates = ib.HyperplaneGates(3, 2, seed=1).fit(X / scale)
-    with pytest.raises(ib.InputError, match="start must be a ChainNetwork"):
-        best_chains(X / scale, y, gates, start=ib.GatedLinearNetwork(gates))
+    assert_refused(lambda: best_chains(X / scale, y, gates, 101), "layers must be at most 100")
+    assert_refused(lambda: best_chains(X / scale, y, gates, start=ib.GatedLinearNetwork(gates)), "be a ChainNetwork")

@@ -16,7 +16,7 @@ from implicit_bias.extensions.best_networks.relu.network import basic_solution, 
 from implicit_bias.extensions.best_networks.relu.problem import cone_problem
 from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
-from tests.cases import assert_refused, interrupt, refusals
+from tests.cases import interrupt, refusals
 
 
 def task(n, d, seed=1):
@@ -447,13 +447,9 @@ test_bad_input_is_told = refusals(
     (lambda: svm_relu([[1.0], [2.0]], [1, -1], [[0.0, 1.0, 1.0]]), "patterns must be 0 or 1"),
     (lambda: best_network([[1.0], [2.0]], [1, -1], start=ReLUNetwork(2, 3)), "start must be"),
     (lambda: best_network([[1e300], [2.0]], [1, -1]), "the inputs X"),
+    # Arithmetic of many digits would take minutes.
+    (lambda: solve(svm_relu(*task(6, 3)), "PRECISE"), "linear constraints; use CLARABEL"),
 )
-
-
-def test_many_cones_are_not_for_arithmetic_of_many_digits():
-    """PRECISE refuses many linear constraints, which would take minutes."""
-    X, y = task(6, 3)
-    assert_refused(lambda: solve(svm_relu(X, y), "PRECISE"), "linear constraints; use CLARABEL")
 
 
 @pytest.mark.parametrize("X", [np.ones((1, 2)), np.zeros((1, 2)), np.eye(6)], ids=["equal", "zeros", "orthogonal"])
