@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
+import pytest
+
 from implicit_bias.cli.main import main
+
+posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
 
 
 class Done(NamedTuple):

@@ -1,7 +1,6 @@
 """Help, completion and scripts know every command and option."""
 
 import json
-import os
 import runpy
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from implicit_bias import __version__
 from implicit_bias.cli.main import COMMANDS, whole_parser
 from tests import ROOT
-from tests.cli.commands import process, run
+from tests.cli.commands import posix, process, run
 
 #: The script of each command that has one.
 SCRIPTS = {
@@ -31,7 +30,6 @@ SCRIPTS = {
     "reproduce optimisers": "reproduce_optimisers",
     "reproduce limit": "limit_of_gradient_descent",
 }
-posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
 
 
 #: Packages without which help is there in a fraction of a second.

@@ -9,9 +9,7 @@ import pytest
 
 from implicit_bias import Status, load_model
 from implicit_bias.cli.main import main
-from tests.cli.commands import process, run
-
-posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
+from tests.cli.commands import posix, process, run
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -20,9 +19,7 @@ from implicit_bias.cli.main import main
 from implicit_bias.cli.solve import FOLDS, FORMULATIONS, GATES, PATIENCE, RATIO, VALUES, _places
 from implicit_bias.solvers import path
 from implicit_bias.solvers.path import path_values
-from tests.cli.commands import answer, interrupted, run
-
-posix = pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal, or runs a POSIX shell")
+from tests.cli.commands import answer, interrupted, posix, run
 
 
 def test_a_solution_as_json(samples):
