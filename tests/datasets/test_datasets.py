@@ -320,19 +320,6 @@ def test_suspicious_columns_are_warned_of(tmp_path, column, values, words):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"drop": ["", "y"], "label": "y"}, "column 'y' .* both label and drop"),
-        ({"drop": ["", "z"]}, "no column 'z'"),
-        ({"gates": "a"}, "lists of them"),
-    ],
-)
-def test_bad_names_of_columns(tmp_path, options, words):
-    (tmp_path / "s.csv").write_text(",a,y\n0,1,u\n1,2,v\n")
-    assert_refused(lambda: read_samples(tmp_path / "s.csv", **options), words)
-
-
-@pytest.mark.parametrize(
     ("labels", "classes"),
     [
         (["NA", "None"], ("NA", "None")),
@@ -364,48 +351,51 @@ def test_npz(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "label", "words"),
+    ("name", "content", "options", "words"),
     [
-        ("a.csv", "a,b\n1,x\n2,y\n", "c", "no column 'c'"),
-        ("a.csv", "a,b\n1,x\n,y\n", None, "NaN"),
-        ("a.csv", "a,b\n1,x\n2,x\n", None, "one class only"),
-        ("a.csv", "a\nx\ny\n", None, "no input columns"),
-        ("a.csv", "", None, "cannot be read"),
-        ("a.csv", "a,b\n1,2,3\n4,5,6\n", None, "cannot be read"),
-        ("a.csv", "0,1,2\n0.5,1.5,0\n2.5,3.5,1\n", None, "counts its columns.*header=False"),
-        ("a.csv", ",1,0\n2,3,1\n", None, "NaN"),
-        ("a.csv", "1,2,cat\n3,4,dog\n5,6,eel\n", None, "3 classes for 3 samples"),
-        ("a.csv", "1,2,0.5\n3,4,1.5\n5,6,0.5\n7,8,1.5\n", None, "fractions such as 0.5, which are quantities"),
-        ("a.csv", "a,b\n", None, "no samples"),
-        ("a.csv", "2020,2019,y\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", None, "first row .* or be a sample; say whether"),
-        ("a.csv", "2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", None, "first row .* or be a sample; say whether"),
-        ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5\n", None, "seems to separate columns by semicolons"),
-        ("a.csv", "a;b;y\n1,250;2,500;u\n2,125;3,375;v\n", None, "'1,250' .* may have decimals or thousands"),
-        ("a.csv", "a;b;y\n1.234;2,500;u\n5.678;3,250;v\n", None, "'2,500' .* may have decimals or thousands"),
-        ("a.csv", "a;b;y\n1.250;2,5;u\n2.125;3,375;v\n", None, "column 'b' .* not numbers, such as '2,5'"),
-        ("a.csv", "a;b;y;\n1;2;u;\n3;4;v;\n", None, "column 4 .* has no name; name it"),
-        ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", None, "column 'a' .* not numbers, such as '12,5'"),
-        ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", None, "columns 1 and 3 of .* have the name 'a'; rename"),
-        ("a.csv", "a,b,y\ncm,,-\n1,2,u\n2,3,v\n", None, "second row .* units, such as 'cm' in column 'a'"),
-        ("a.csv", "a,y\n1,u\n2,v\na,y\n", None, "sample 3 of .* repeats the names; remove it"),
-        ("a.csv", "Title,,\na,b,y\n1,2,u\n", None, "columns 2 and 3 of .* have no name; name or drop them"),
-        ("a.csv", "Title\na,y\n1,u\n", None, "cannot be read .*, without titles"),
-        ("a.csv", "a,b,y\n1,2,u\n2,3,\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
-        ("a.csv", "a,y\n1,0\n2,NA\n", None, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
-        ("a.csv", "a,y\n1,01\n2,1\n3,x\n", None, "'01' and '1' are the same number; write them alike"),
-        ("a.csv", "a,y\n1,0001\n2,1\n3,2\n", None, "'0001' and '1' are the same number; write them alike"),
-        ("a.csv", "a,y\n1,1E2\n2,2E2\n3,100\n", None, "'1E2' and '100' are the same number; write them alike"),
-        ("a.csv", "date,y\n2024-05-01,u\n2024-05-02,v\n", None, "not numbers, such as '2024-05-01'; encode it .*, or"),
-        ("a.csv", "a,y\n1,u\ninf,v\n", None, r"column 'a' .* infinity \(first for sample 2\)"),
-        ("a.npz", "junk", None, "cannot be read"),
-        ("a.csv.gz", "a,y\n1,u\n", None, "cannot be read"),
-        ("a.parquet", "junk", None, "needs pyarrow .pip install pyarrow.|cannot be read"),
-        ("a.doc", "1", None, "neither .csv, .* nor .npz"),
+        ("a.csv", "a,b\n1,x\n2,y\n", {"label": "c"}, "no column 'c'"),
+        ("a.csv", ",a,y\n0,1,u\n1,2,v\n", {"drop": ["", "y"], "label": "y"}, "column 'y' .* both label and drop"),
+        ("a.csv", ",a,y\n0,1,u\n1,2,v\n", {"drop": ["", "z"]}, "no column 'z'"),
+        ("a.csv", ",a,y\n0,1,u\n1,2,v\n", {"gates": "a"}, "lists of them"),
+        ("a.csv", "a,b\n1,x\n,y\n", {}, "NaN"),
+        ("a.csv", "a,b\n1,x\n2,x\n", {}, "one class only"),
+        ("a.csv", "a\nx\ny\n", {}, "no input columns"),
+        ("a.csv", "", {}, "cannot be read"),
+        ("a.csv", "a,b\n1,2,3\n4,5,6\n", {}, "cannot be read"),
+        ("a.csv", "0,1,2\n0.5,1.5,0\n2.5,3.5,1\n", {}, "counts its columns.*header=False"),
+        ("a.csv", ",1,0\n2,3,1\n", {}, "NaN"),
+        ("a.csv", "1,2,cat\n3,4,dog\n5,6,eel\n", {}, "3 classes for 3 samples"),
+        ("a.csv", "1,2,0.5\n3,4,1.5\n5,6,0.5\n7,8,1.5\n", {}, "fractions such as 0.5, which are quantities"),
+        ("a.csv", "a,b\n", {}, "no samples"),
+        ("a.csv", "2020,2019,y\n1,2,a\n3,4,b\n5,6,a\n7,8,b\n", {}, "first row .* or be a sample; say whether"),
+        ("a.csv", "2019,2020,2021\n1,2,0\n3,4,1\n5,6,0\n7,8,1\n", {}, "first row .* or be a sample; say whether"),
+        ("a.csv", "a;b;y\n1,5;2,5;u\n2,5;3,5\n", {}, "seems to separate columns by semicolons"),
+        ("a.csv", "a;b;y\n1,250;2,500;u\n2,125;3,375;v\n", {}, "'1,250' .* may have decimals or thousands"),
+        ("a.csv", "a;b;y\n1.234;2,500;u\n5.678;3,250;v\n", {}, "'2,500' .* may have decimals or thousands"),
+        ("a.csv", "a;b;y\n1.250;2,5;u\n2.125;3,375;v\n", {}, "column 'b' .* not numbers, such as '2,5'"),
+        ("a.csv", "a;b;y;\n1;2;u;\n3;4;v;\n", {}, "column 4 .* has no name; name it"),
+        ("a.csv", "a;b;y\n12,5;x;u\n1.5;3,375;v\n", {}, "column 'a' .* not numbers, such as '12,5'"),
+        ("a.csv", "a,b,a,y\n1,2,3,u\n2,3,4,v\n", {}, "columns 1 and 3 of .* have the name 'a'; rename"),
+        ("a.csv", "a,b,y\ncm,,-\n1,2,u\n2,3,v\n", {}, "second row .* units, such as 'cm' in column 'a'"),
+        ("a.csv", "a,y\n1,u\n2,v\na,y\n", {}, "sample 3 of .* repeats the names; remove it"),
+        ("a.csv", "Title,,\na,b,y\n1,2,u\n", {}, "columns 2 and 3 of .* have no name; name or drop them"),
+        ("a.csv", "Title\na,y\n1,u\n", {}, "cannot be read .*, without titles"),
+        ("a.csv", "a,b,y\n1,2,u\n2,3,\n", {}, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
+        ("a.csv", "a,y\n1,0\n2,NA\n", {}, r"column 'y' .* empty cells or NaN \(first for sample 2\)"),
+        ("a.csv", "a,y\n1,01\n2,1\n3,x\n", {}, "'01' and '1' are the same number; write them alike"),
+        ("a.csv", "a,y\n1,0001\n2,1\n3,2\n", {}, "'0001' and '1' are the same number; write them alike"),
+        ("a.csv", "a,y\n1,1E2\n2,2E2\n3,100\n", {}, "'1E2' and '100' are the same number; write them alike"),
+        ("a.csv", "date,y\n2024-05-01,u\n2024-05-02,v\n", {}, "not numbers, such as '2024-05-01'; encode it .*, or"),
+        ("a.csv", "a,y\n1,u\ninf,v\n", {}, r"column 'a' .* infinity \(first for sample 2\)"),
+        ("a.npz", "junk", {}, "cannot be read"),
+        ("a.csv.gz", "a,y\n1,u\n", {}, "cannot be read"),
+        ("a.parquet", "junk", {}, "needs pyarrow .pip install pyarrow.|cannot be read"),
+        ("a.doc", "1", {}, "neither .csv, .* nor .npz"),
     ],
 )
-def test_bad_files(tmp_path, name, content, label, words):
+def test_bad_files(tmp_path, name, content, options, words):
     (tmp_path / name).write_text(content)
-    assert_refused(lambda: read_samples(tmp_path / name, label), words)
+    assert_refused(lambda: read_samples(tmp_path / name, **options), words)
 
 
 def test_npz_without_the_arrays_or_with_objects(tmp_path):
