@@ -151,21 +151,6 @@ def test_predictions_at_any_time_are_those_of_the_integrated_flow(trained, ridge
     np.testing.assert_allclose(found.covariance, M @ K @ M.T + noise * A @ A.T, atol=1e-8)
 
 
-def test_predictions_of_the_readout_are_the_gaussian_process():
-    network = InfiniteNetwork("swish", 2, 1.5, 0.1)
-    K, C, P = (network.kernels(*pair).nngp.values for pair in ((X,), (Z, X), (Z,)))
-    found = predict(network, X, np.stack([Y, -2 * Y], axis=1), Z, trained="readout")
-    np.testing.assert_allclose(found.mean[:, 0], C @ np.linalg.solve(K, Y), rtol=1e-6)
-    np.testing.assert_allclose(found.mean[:, 1], -2 * found.mean[:, 0])
-    np.testing.assert_allclose(found.covariance, P - C @ np.linalg.solve(K, C.T), atol=1e-8)
-    noisy, K = predict(network, X, Y, Z, trained="readout", ridge=0.3, noise=0.3), K + 0.3 * np.eye(9)
-    np.testing.assert_allclose(noisy.mean, C @ np.linalg.solve(K, Y), rtol=1e-9)
-    np.testing.assert_allclose(noisy.covariance, P - C @ np.linalg.solve(K, C.T), atol=1e-12)
-    # Without noise, networks trained with a ridge vary less.
-    ensemble = predict(network, X, Y, Z, trained="readout", ridge=0.3)
-    assert (ensemble.std < noisy.std - 0.01).all()
-
-
 #: Means and variances of neural-tangents 0.6.5 at Z, from its function of the time 2t with an absolute diag_reg of 0.5.
 PEER = {
     ("readout", np.inf): (
@@ -202,6 +187,8 @@ def test_several_times_and_means_alone_are_those_of_single_calls():
     found, means = (predict(network, X, targets, Z, time=times, covariance=full) for full in (True, False))
     assert found.std.shape == (3, 5)
     np.testing.assert_array_equal(found.mean, means.mean)
+    np.testing.assert_allclose(found.mean[..., 1], -2 * found.mean[..., 0])
+    np.testing.assert_allclose(found.mean[1, :, 0], predict(network, X, Y, Z, time=2.0).mean)
     for i, time in enumerate(times):
         one = predict(network, X, targets, Z, time=time)
         np.testing.assert_allclose(found.mean[i], one.mean, atol=1e-12)
