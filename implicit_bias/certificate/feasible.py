@@ -23,17 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr, solve_triangular
 
+from implicit_bias._utils import floats
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.floats import (
-    TINY,
-    UNIT,
-    length,
-    nearest_powers_of_two,
-    pair_sum,
-    precise_product,
-    share,
-    two_sum,
-)
+from implicit_bias._utils.floats import TINY, UNIT
 from implicit_bias.certificate.rational import signed_rows
 from implicit_bias.margin.constraints import MAX_PRECISE_ENTRIES, LinearConstraints
 from implicit_bias.margin.problem import MarginProblem
@@ -76,7 +68,7 @@ class Equations:
         """Take the equations, and `more` rows that are only solved exactly."""
         self.exact = _eliminated(A, h, more, FEW_BITS)
         # Products with powers of two are exact.
-        units = nearest_powers_of_two(np.sqrt(np.asarray((A**2).sum(axis=1))))
+        units = floats.nearest_powers_of_two(np.sqrt(np.asarray((A**2).sum(axis=1))))
         self.A, self.h = sp.csr_array(sp.diags_array(1 / units) @ A), h / units
 
     def moved(self, x: Array, active: list[Condition]) -> Array | None:
@@ -84,7 +76,7 @@ class Equations:
         if (len(self.h) + len(active)) * len(x) > MAX_PRECISE_ENTRIES:
             return None
         rows, targets = (np.array(part) for part in zip(*active, strict=True))
-        units = np.maximum(length(rows, axis=1), TINY)
+        units = np.maximum(floats.length(rows, axis=1), TINY)
         A, h = np.vstack([self.A.toarray(), rows / units[:, None]]), np.append(self.h, targets / units)
         X, kept, _ = _right_inverse(A)
         for _ in range(2):
@@ -104,8 +96,8 @@ class Equations:
             return None
         X, A, h, proved = self._inverse
         m, N = A.shape
-        sizes = length(A, axis=1) * length(X, axis=0).sum()
-        rest = np.abs(np.eye(m) - A @ X).sum(axis=1) * (1 + share(2 * m)) + share(2 * N + 16) * sizes
+        sizes = floats.length(A, axis=1) * floats.length(X, axis=0).sum()
+        rest = np.abs(np.eye(m) - A @ X).sum(axis=1) * (1 + floats.share(2 * m)) + floats.share(2 * N + 16) * sizes
         theta = rest.max(initial=0.0)
         if not (proved and theta < 0.5):
             self.exact = _eliminated(self.A, self.h, (), MANY_BITS)
@@ -128,8 +120,8 @@ class Equations:
 
 def _residual(A: Array, h: Array, x: Array) -> tuple[Array, Array]:
     """Return Ax − h and bounds of its errors; (m,) each."""
-    upper, lower, error = (part[:, 0] for part in precise_product(A, x[:, None]))
-    difference, lost = two_sum(upper, -h)
+    upper, lower, error = (part[:, 0] for part in floats.precise_product(A, x[:, None]))
+    difference, lost = floats.two_sum(upper, -h)
     rest = lost + lower
     return difference + rest, error + 4 * UNIT * (np.abs(difference + rest) + np.abs(lost) + np.abs(lower))
 
@@ -215,7 +207,7 @@ def bounded_margins(problem: MarginProblem, W: Array, b: float, precise: bool) -
     upper, lower, error = problem.features.apply_bounded(W, precise)
     if b != 0:
         b_, zero = np.full_like(upper, b), np.zeros_like(upper)
-        upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+        upper, lower, more = floats.pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
         error = error + more
     f = upper + lower
     return problem.y * f, error + 2 * UNIT * np.abs(f)
@@ -290,7 +282,7 @@ def _search(constraints: LinearConstraints, x: Array, problem: MarginProblem | N
 def _violated(E: sp.csr_array, h: Array, at: NearPoint, among: np.ndarray) -> dict[int, Condition]:
     """Return {i: (E_i, t)} with t < h_i for each i in the mask `among` for which E_i x ≤ h_i is not proved."""
     sizes = abs(E)
-    error = 2 * (share(2 * E.shape[1] + 8) * (sizes @ np.abs(at.x)) + sizes @ at.D) + 4 * UNIT * np.abs(h)
+    error = 2 * (floats.share(2 * E.shape[1] + 8) * (sizes @ np.abs(at.x)) + sizes @ at.D) + 4 * UNIT * np.abs(h)
     error += E.shape[1] * TINY
     excess = E @ at.x - h
     short = among & ~(excess + error <= 0)

@@ -10,18 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_floats,
-    as_fraction,
-    as_seed,
-    as_signs,
-    as_text,
-    check_size,
-    shown,
-    without_torch,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.stream import TorchStream
 from implicit_bias.datasets.classes import binary_labels, positive_signs
 from implicit_bias.datasets.tables import LabelledSamples, read_samples
@@ -66,11 +56,11 @@ class BinaryTask:
     classes: tuple[Any, Any] = (-1, 1)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", as_text(self.name, "name"))
+        object.__setattr__(self, "name", checks.as_text(self.name, "name"))
         for name in ("X_train", "X_val", "X_pool"):
-            object.__setattr__(self, name, as_floats(getattr(self, name), name, 2))
-        object.__setattr__(self, "y_train", as_signs(self.y_train, len(self.X_train), "y_train"))
-        object.__setattr__(self, "y_val", as_signs(self.y_val, len(self.X_val), "y_val", both=False))
+            object.__setattr__(self, name, checks.as_floats(getattr(self, name), name, 2))
+        object.__setattr__(self, "y_train", checks.as_signs(self.y_train, len(self.X_train), "y_train"))
+        object.__setattr__(self, "y_val", checks.as_signs(self.y_val, len(self.X_val), "y_val", both=False))
         columns = {getattr(self, name).shape[1] for name in ("X_train", "X_val", "X_pool")}
         if len(columns) > 1:
             raise InputError(f"X_train, X_val and X_pool must have the same number of columns, not {sorted(columns)}")
@@ -108,17 +98,17 @@ class BinaryTask:
         InputError
             As for the class, if the labels are not of exactly two classes, and if a label in `positive` does not occur.
         """
-        X_train = as_floats(X_train, "X_train", 2)
+        X_train = checks.as_floats(X_train, "X_train", 2)
         if (X_val is None) != (y_val is None):
             raise InputError("give X_val and y_val together, or neither")
-        held_out = X_train if X_val is None else as_floats(X_val, "X_val", 2)
+        held_out = X_train if X_val is None else checks.as_floats(X_val, "X_val", 2)
         classes: tuple[Any, Any] = (-1, 1)
         if positive is None:
             signs, classes = binary_labels(y_train)
             held_out_signs = signs if y_val is None else binary_labels(y_val, classes)[0]
         else:
             signs, held_out_signs = positive_signs([y_train, y_train if y_val is None else y_val], positive)
-        inputs = [X_train, held_out, X_train if X_pool is None else as_floats(X_pool, "X_pool", 2)]
+        inputs = [X_train, held_out, X_train if X_pool is None else checks.as_floats(X_pool, "X_pool", 2)]
         if constant:
             inputs = [with_constant(X) for X in inputs]
         return cls(name, inputs[0], signs, inputs[1], held_out_signs, inputs[2], classes)
@@ -215,10 +205,10 @@ class BinaryTask:
         options: Any = {"positive": positive, "constant": constant, "name": name}
         if isinstance(held, tuple):
             return cls.from_arrays(X, labels, *held, **options)
-        first = len(X) - round(as_fraction(held, "validation") * len(X))
+        first = len(X) - round(checks.as_fraction(held, "validation") * len(X))
         if first == len(X):
             return cls.from_arrays(X, labels, **options)
-        order = TorchStream(as_seed(seed)).permutation(len(X))
+        order = TorchStream(checks.as_seed(seed)).permutation(len(X))
         train, validation = order[:first], order[first:]
         return cls.from_arrays(X[train], labels[train], X[validation], labels[validation], X, **options)
 
@@ -248,7 +238,7 @@ def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
         item = dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise InputError(f"item {index} of {name} must be a pair (input, label), not {shown(item)}")
-        row, label = (np.asarray(without_torch(part)) for part in item)
+        row, label = (np.asarray(checks.without_torch(part)) for part in item)
         if row.dtype.kind not in "biuf":
             kind = type(item[0]).__name__
             raise InputError(f"input {index} of {name} must be an image or array of numbers, not {kind}")
@@ -261,7 +251,7 @@ def _pairs(dataset: Any, name: str) -> tuple[Array, np.ndarray]:
         if rows and row.shape != rows[0].shape:
             raise InputError(f"input {index} of {name} has shape {row.shape}, but the first {rows[0].shape}; resize it")
         if not rows:
-            check_size(count * row.size, "the data set")
+            checks.check_size(count * row.size, "the data set")
         rows.append(row)
         labels.append(label.item())
     return np.stack(rows).reshape(count, -1).astype(np.float64, copy=False), np.array(labels)

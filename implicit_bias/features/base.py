@@ -12,19 +12,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from implicit_bias._utils import floats
 from implicit_bias._utils.blocks import ROWS, gram, row_blocks, symmetric_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
 from implicit_bias._utils.cholesky import Cholesky
-from implicit_bias._utils.floats import (
-    TINY,
-    UNIT,
-    largest_entries,
-    length,
-    precise_product,
-    share,
-    two_sum,
-    without_exponent,
-)
+from implicit_bias._utils.floats import TINY, UNIT
 from implicit_bias.features.patterns import PatternBlocks
 
 #: Largest number of entries of a dense chunk of samples.
@@ -152,9 +144,13 @@ class Features(ABC):
         """
         if not precise:
             f = self.apply(W)
-            return f, np.zeros(self.n), self._terms * self._vanishing + share(2 * self._terms) * self.magnitudes(W)
+            return (
+                f,
+                np.zeros(self.n),
+                self._terms * self._vanishing + floats.share(2 * self._terms) * self.magnitudes(W),
+            )
         w = as_numbers(W, (self.k, self.d), "weights").reshape(-1, 1)
-        parts = [precise_product(rows, w) for rows in np.array_split(self.dense(), max(1, self.n // ROWS))]
+        parts = [floats.precise_product(rows, w) for rows in np.array_split(self.dense(), max(1, self.n // ROWS))]
         upper, lower, error = (np.concatenate(part)[:, 0] for part in zip(*parts, strict=True))
         return upper, lower, error + self._terms * self._vanishing
 
@@ -172,18 +168,18 @@ class Features(ABC):
             terms = 2 * (self.n + self.d + 2)
             with np.errstate(over="ignore", invalid="ignore"):
                 sizes = np.abs(a) @ self.block_lengths()
-            return self.adjoint(a), np.zeros((self.k, self.d)), terms * self._vanishing + share(terms) * sizes
+            return self.adjoint(a), np.zeros((self.k, self.d)), terms * self._vanishing + floats.share(terms) * sizes
         upper, lower, error = np.zeros((3, self.k, self.d))
         for rows in row_blocks(self.n):
             more, rest, off = self._adjoint_precisely(rows, a[rows])
-            upper, lost = two_sum(upper, more)
+            upper, lost = floats.two_sum(upper, more)
             lower, error = lower + (lost + rest), error + off + 4 * UNIT * (np.abs(lower) + np.abs(lost) + np.abs(rest))
         vanished = self.n * self._vanishing * self.d
-        return upper, lower, np.asarray(length(error, axis=1)) * (1 + share(self.d + 4)) + vanished
+        return upper, lower, np.asarray(floats.length(error, axis=1)) * (1 + floats.share(self.d + 4)) + vanished
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
         """Return upper, lower and error (k, d) with |Φᵀa − (upper + lower)| ≤ error, Φ and a (m,) of the m `rows`."""
-        parts = precise_product(a[None], self.select(rows).dense())
+        parts = floats.precise_product(a[None], self.select(rows).dense())
         upper, lower, error = (part.reshape(self.k, self.d) for part in parts)
         return upper, lower, error
 
@@ -199,11 +195,11 @@ class Features(ABC):
 
     def block_lengths(self) -> Array:
         """Lengths ‖φ_j(x_i)‖, shape (n, k)."""
-        return np.asarray(length(self._blocks(), axis=2))
+        return np.asarray(floats.length(self._blocks(), axis=2))
 
     def gram(self) -> Array:
         """Return ΦΦᵀ (n, n); raise InputError if it overflows."""
-        dense, by = without_exponent(self.dense())
+        dense, by = floats.without_exponent(self.dense())
         with np.errstate(over="ignore"):
             return finite(np.ldexp(gram(dense), 2 * by))
 
@@ -226,7 +222,7 @@ class Features(ABC):
 
     def row_norms(self, units: Any = 1.0) -> Array:
         """Return √(Σ_j ‖φ_j(x_i)‖²), shape (n,), of the features with inputs divided by `units` (d,)."""
-        return np.asarray(length((self._blocks() / units).reshape(self.n, -1), axis=1))
+        return np.asarray(floats.length((self._blocks() / units).reshape(self.n, -1), axis=1))
 
     def units(self) -> Array:
         """Return units (d,) > 0 such that the inputs divided by them have similar sizes; ones by default."""
@@ -246,7 +242,7 @@ class Features(ABC):
 
     def scale(self) -> float:
         """Return √(mean ‖φ(x_i)‖²/k), the root mean square length of the inputs or blocks; 1 if all are zero."""
-        return float(length(self.dense())) / float(np.sqrt(self.n * self.k)) or 1.0
+        return float(floats.length(self.dense())) / float(np.sqrt(self.n * self.k)) or 1.0
 
     def scaled(self, factor: float) -> Features:
         """Return the features factor · φ(x_i)."""
@@ -376,7 +372,7 @@ class KernelFeatures(Features):
 
     def __post_init__(self) -> None:
         factors = as_floats(self.factors, "factors", 3)
-        check_range(largest_entries(factors), "the factors")
+        check_range(floats.largest_entries(factors), "the factors")
         object.__setattr__(self, "factors", factors)
 
     @cached_property
@@ -479,7 +475,7 @@ def check_features(features: Features) -> None:
     _claim(features, valid, f"dense() must be a finite float64 array of shape (n, k·d), here {size}, not {given}")
     A = A[rows] if few is features else A
     rng = np.random.default_rng(0)
-    W, a, rtol = rng.normal(size=(k, d)), np.zeros(n), 4 * share(2 * (k * d + n))
+    W, a, rtol = rng.normal(size=(k, d)), np.zeros(n), 4 * floats.share(2 * (k * d + n))
     a[rows] = rng.normal(size=len(rows))
     magnitudes = np.abs(A) @ np.abs(W.ravel())
     _check_equal(features, "apply", features.apply(W)[rows], A @ W.ravel(), rtol * magnitudes)

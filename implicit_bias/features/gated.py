@@ -9,20 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from implicit_bias._utils import floats
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
-from implicit_bias._utils.floats import (
-    TINY,
-    UNIT,
-    largest_entries,
-    length,
-    nearest_powers_of_two,
-    pair_sum,
-    precise_product,
-    two_product,
-    two_sum,
-    without_exponent,
-)
+from implicit_bias._utils.floats import TINY, UNIT
 from implicit_bias.features.base import Features, as_factor, as_mixing
 from implicit_bias.features.patterns import PatternBlocks, share_patterns
 
@@ -73,7 +63,7 @@ class GatedFeatures(Features):
         gate_values = as_floats(gate_values, "gate_values", 2)
         if len(X) != len(gate_values):
             raise InputError(f"X has {len(X)} rows, gate_values has {len(gate_values)}; give one row each per sample")
-        sizes = largest_entries(X), largest_entries(gate_values)
+        sizes = floats.largest_entries(X), floats.largest_entries(gate_values)
         open_ = (sizes[0] > 0) & (sizes[1] > 0)
         with np.errstate(over="ignore"):
             # A product that underflows is too small, not a closed gate.
@@ -116,21 +106,21 @@ class GatedFeatures(Features):
         W = as_numbers(W, (self.k, self.d), "weights")
         parts = []
         for rows in row_blocks(self.n):
-            upper, lower, error = precise_product(self.X[rows], W.T)
+            upper, lower, error = floats.precise_product(self.X[rows], W.T)
             G = self.gate_values[rows]
-            product, lost = two_product(G, upper)
-            total, rest, off = pair_sum(product, lost + G * lower)
+            product, lost = floats.two_product(G, upper)
+            total, rest, off = floats.pair_sum(product, lost + G * lower)
             parts.append((total, rest, off + (np.abs(G) * (error + 4 * UNIT * np.abs(lower))).sum(axis=1)))
         upper, lower, error = (np.concatenate(part) for part in zip(*parts, strict=True))
         return upper, lower, error + self._terms * self._vanishing
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
-        weights, lost = two_product(self.gate_values[rows].T, a)
-        upper, lower, error = precise_product(weights, self.X[rows])
+        weights, lost = floats.two_product(self.gate_values[rows].T, a)
+        upper, lower, error = floats.precise_product(weights, self.X[rows])
         if not lost.any():
             return upper, lower, error
-        more, rest, off = precise_product(lost, self.X[rows])
-        upper, again = two_sum(upper, more)
+        more, rest, off = floats.precise_product(lost, self.X[rows])
+        upper, again = floats.two_sum(upper, more)
         return upper, lower + rest + again, error + off + 4 * UNIT * (np.abs(lower) + np.abs(rest) + np.abs(again))
 
     @property
@@ -146,23 +136,23 @@ class GatedFeatures(Features):
     @cached_property
     def _largest(self) -> tuple[Array, Array]:
         """Largest sizes of each gate, ``max_i |g_j(x_i)|`` (k,), and of each input, ``max_i |x_il|`` (d,)."""
-        return largest_entries(self.gate_values.T), largest_entries(self.X.T)
+        return floats.largest_entries(self.gate_values.T), floats.largest_entries(self.X.T)
 
     @cached_property
     def input_lengths(self) -> Array:
         """Lengths ‖x_i‖, shape (n,)."""
-        return np.concatenate([length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
+        return np.concatenate([floats.length(self.X[rows], axis=1) for rows in row_blocks(self.n)])
 
     @cached_property
     def _gate_lengths(self) -> Array:
-        return np.asarray(length(self.gate_values, axis=1))
+        return np.asarray(floats.length(self.gate_values, axis=1))
 
     def block_lengths(self) -> Array:
         return np.abs(self.gate_values) * self.input_lengths[:, None]
 
     def gram(self) -> Array:
         """Return ΦΦᵀ = (GGᵀ) ∘ (XXᵀ), shape (n, n); raise InputError if it overflows."""
-        (G, by), (X, times) = without_exponent(self.gate_values), without_exponent(self.X)
+        (G, by), (X, times) = floats.without_exponent(self.gate_values), floats.without_exponent(self.X)
         kernel, buffer = np.empty((self.n, self.n)), np.empty(min(GRAM_ROWS, self.n) * self.n)
         for rows in row_blocks(self.n, GRAM_ROWS):
             block = kernel[rows, : rows.stop]
@@ -182,12 +172,12 @@ class GatedFeatures(Features):
         """Return ‖φ(x_i)‖ = ‖g(x_i)‖ ‖x_i/u‖, shape (n,), with the inputs divided by `units` u (d,)."""
         lengths = self.input_lengths
         if np.ndim(units) or units != 1:
-            lengths = np.concatenate([length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
+            lengths = np.concatenate([floats.length(self.X[rows] / units, axis=1) for rows in row_blocks(self.n)])
         return np.asarray(self._gate_lengths * lengths)
 
     def units(self) -> Array:
         """Return the power of two nearest to ``max_i |x_il|`` for each input l, 1 for zero inputs; shape (d,)."""
-        return nearest_powers_of_two(self._largest[1])
+        return floats.nearest_powers_of_two(self._largest[1])
 
     def in_units(self, units: Array) -> GatedFeatures:
         return self._with(X=self.X / units)
@@ -201,7 +191,7 @@ class GatedFeatures(Features):
 
     def scale(self) -> float:
         """Return √(mean ‖x_i‖²), the root mean square length of the inputs; 1 if all are zero."""
-        return float(length(self.X)) / float(np.sqrt(self.n)) or 1.0
+        return float(floats.length(self.X)) / float(np.sqrt(self.n)) or 1.0
 
     def scaled(self, factor: float) -> GatedFeatures:
         return self._with(X=as_factor(factor) * self.X)
@@ -232,7 +222,7 @@ class GatedFeatures(Features):
         if their singular values are at rounding level after each x_i is scaled by its largest absolute gate.
         X = X̃Vᵀ may therefore fail for samples whose gates are all closed.
         """
-        gates = largest_entries(self.gate_values)
+        gates = floats.largest_entries(self.gate_values)
         inputs = self.X * (gates / (gates.max() or 1.0))[:, None]
         _, s, Vt = scipy.linalg.svd(inputs, full_matrices=False, overwrite_a=True, check_finite=False)
         rank = max(1, int(np.sum(s > s[0] * max(self.X.shape) * np.finfo(float).eps)))

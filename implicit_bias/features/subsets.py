@@ -9,18 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from implicit_bias._utils import checks
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import (
-    CONVERSION_ERRORS,
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_numbers,
-    as_rows,
-    check_range,
-    finite,
-)
+from implicit_bias._utils.checks import Array, InputError
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.floats import largest_entries, length, without_exponent
 from implicit_bias.features.base import Features, KernelFeatures, as_factor, as_mixing
@@ -71,7 +62,7 @@ class SubsetFeatures(Features):
     verified = True
 
     def __post_init__(self) -> None:
-        X, count = as_floats(self.X, "X", 2), as_count(self.count, "count", most=2**16)
+        X, count = checks.as_floats(self.X, "X", 2), checks.as_count(self.count, "count", most=2**16)
         contexts, subsets = _as_array(self.contexts), _as_array(self.subsets)
         for name, values, most in (("contexts", contexts, count), ("subsets", subsets, X.shape[1])):
             whole = values.ndim == 2 and values.size > 0 and np.issubdtype(values.dtype, np.integer)
@@ -80,7 +71,7 @@ class SubsetFeatures(Features):
         if len(contexts) != len(X) or contexts.shape[1] != len(subsets):
             text = f"X {X.shape}, contexts {contexts.shape} and subsets {subsets.shape}"
             raise InputError(f"{text} must be (n, d), (n, units) and (units, r)")
-        check_range(largest_entries(X), "the inputs X")
+        checks.check_range(largest_entries(X), "the inputs X")
         self._set(X, contexts.astype(np.min_scalar_type(count - 1)), subsets.astype(np.int64), count)
 
     def _set(self, X: Array, contexts: np.ndarray, subsets: np.ndarray, count: int) -> None:
@@ -103,7 +94,7 @@ class SubsetFeatures(Features):
         return self._with(contexts=self.contexts[:, units], subsets=self.subsets[units])
 
     def select(self, rows: Any) -> SubsetFeatures:
-        chosen = as_rows(rows, self.n)
+        chosen = checks.as_rows(rows, self.n)
         return self._with(X=self.X[chosen], contexts=self.contexts[chosen])
 
     def scaled(self, factor: float) -> SubsetFeatures:
@@ -119,17 +110,17 @@ class SubsetFeatures(Features):
 
     def apply(self, W: Any) -> Array:
         """Return ΦW (n,) for weights W (k, r); units with zero weights are skipped."""
-        W = self._of_contexts(as_numbers(W, (self.k, self.d), "weights"))
+        W = self._of_contexts(checks.as_numbers(W, (self.k, self.d), "weights"))
         units = np.flatnonzero(W.any(axis=(1, 2)))
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(outputs(self.X, self.contexts, self.subsets, W, units))
 
     def magnitudes(self, W: Any) -> Array:
-        return self._with(X=np.abs(self.X)).apply(np.abs(as_numbers(W, (self.k, self.d), "weights")))
+        return self._with(X=np.abs(self.X)).apply(np.abs(checks.as_numbers(W, (self.k, self.d), "weights")))
 
     def adjoint(self, a: Any) -> Array:
         """Return Φᵀa (k, r) for sample weights a (n,)."""
-        a = as_numbers(a, (self.n,), "sample weights")
+        a = checks.as_numbers(a, (self.n,), "sample weights")
         V = np.zeros((len(self.subsets), self.count, self.d))
         add_adjoint(self.X, self.contexts, self.subsets, a, V)
         return V.reshape(self.k, self.d)
@@ -140,7 +131,7 @@ class SubsetFeatures(Features):
     def apply_bounded(self, W: Any, precise: bool = False) -> tuple[Array, Array, Array]:
         if not precise:
             return super().apply_bounded(W)
-        W = self._of_contexts(as_numbers(W, (self.k, self.d), "weights"))
+        W = self._of_contexts(checks.as_numbers(W, (self.k, self.d), "weights"))
         units = np.flatnonzero(W.any(axis=(1, 2)))
         if len(units) == 0:
             return np.zeros(self.n), np.zeros(self.n), np.zeros(self.n)
@@ -183,7 +174,7 @@ class SubsetFeatures(Features):
         X, by = without_exponent(self.X)
         matrix = self._with(X=X)._sparse()
         with np.errstate(over="ignore"):
-            return finite(np.ldexp((matrix @ matrix.T).toarray(), 2 * by))
+            return checks.finite(np.ldexp((matrix @ matrix.T).toarray(), 2 * by))
 
     def shared(self) -> PatternBlocks:
         return PatternBlocks(sp.eye_array(self.k, format="csr"), self._sparse())
@@ -201,7 +192,7 @@ class SubsetFeatures(Features):
 def _as_array(values: Any) -> np.ndarray:
     try:
         return np.asarray(values)
-    except CONVERSION_ERRORS:
+    except checks.CONVERSION_ERRORS:
         return np.empty(0)
 
 

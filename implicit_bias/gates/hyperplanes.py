@@ -12,19 +12,9 @@ from typing import Any, Self, cast
 import numpy as np
 from scipy.special import ndtr
 
+from implicit_bias._utils import checks
 from implicit_bias._utils.blocks import row_blocks
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_count,
-    as_floats,
-    as_numbers,
-    as_real,
-    as_seed,
-    check_size,
-    context_bits,
-    shown,
-)
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.stream import TorchStream
 from implicit_bias.features.chunked import ChunkedInputs
 from implicit_bias.features.subsets import SubsetFeatures
@@ -62,8 +52,8 @@ class ThresholdGates(Gates):
     def restore(self, **learned: Any) -> Self:
         """Set the results of `fit`; raise InputError unless directions and cutoffs have shapes (p, d) and (p,)."""
         planes, inputs = np.size(learned["cutoffs_"]), int(learned["n_features_in_"])
-        as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
-        as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
+        checks.as_numbers(learned["cutoffs_"], (planes,), "the gates' cutoffs")
+        checks.as_numbers(learned["directions_"], (planes, inputs), "the gates' directions")
         return super().restore(**learned)
 
     def _first_inputs(self, X: Any, sample_weight: Any) -> tuple[Any, Array | None]:
@@ -90,8 +80,8 @@ class ThresholdGates(Gates):
 
     def check(self) -> None:
         """Raise InputError if a parameter is invalid, whatever the inputs."""
-        as_count(self.units, "units")
-        as_seed(self.seed)
+        checks.as_count(self.units, "units")
+        checks.as_seed(self.seed)
         check_cutoff(self.cutoff)
 
     def _project(self, X: Any) -> Array:
@@ -159,7 +149,7 @@ def check_cutoff(cutoff: Any) -> None:
     """Raise InputError unless a cutoff is 'median', 'random', a finite number or a range of quantile levels."""
     named = isinstance(cutoff, str) and cutoff in ("median", "random")
     pair = isinstance(cutoff, (tuple, list)) and len(cutoff) == 2 and all(isinstance(q, numbers.Real) for q in cutoff)
-    if not (named or math.isfinite(as_real(cutoff)) or (pair and 0 <= cutoff[0] <= cutoff[1] <= 1)):
+    if not (named or math.isfinite(checks.as_real(cutoff)) or (pair and 0 <= cutoff[0] <= cutoff[1] <= 1)):
         raise InputError(
             "cutoff must be 'median', 'random', a finite number or a range of quantile levels such as (0.25, 0.75), "
             f"not {shown(cutoff)}"
@@ -172,7 +162,7 @@ def draw_hyperplanes(inputs: int, count: int, seed: int) -> tuple[Array, Array]:
     It draws from torch's Mersenne twister in float32: first the default initialisation of a linear layer, which is
     discarded, then directions from N(0, 36²) and cutoffs from N(0, 9²).
     """
-    check_size(count * inputs, "the hyperplanes")
+    checks.check_size(count * inputs, "the hyperplanes")
     stream = TorchStream(seed)
     stream.words(count * inputs)
     directions = stream.normal(count * inputs, DIRECTION_STD).reshape(count, inputs)
@@ -184,12 +174,12 @@ class _HyperplaneContexts(ContextGates, ThresholdGates):
 
     def check(self) -> None:
         super().check()
-        context_bits(self.contexts)
+        checks.context_bits(self.contexts)
 
     def contexts_of(self, X: Any) -> np.ndarray:
-        bits = context_bits(self.contexts)
+        bits = checks.context_bits(self.contexts)
         projections = self._project(X)
-        check_size(len(projections) * int(self.units), "the contexts")
+        checks.check_size(len(projections) * int(self.units), "the contexts")
         opened = (projections > self.cutoffs_).reshape(len(projections), self.units, bits)
         return np.asarray(opened.astype(np.int64) @ (2 ** np.arange(bits)[::-1]))
 
@@ -257,9 +247,9 @@ class HyperplaneGates(_HyperplaneContexts):
         >>> gates.transform([[0.0, 1.0], [1.0, 1.0]]).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
         """
-        bits = context_bits(contexts)
-        directions = as_floats(directions, "directions", 2)
-        cutoffs = as_floats(cutoffs, "cutoffs", 1)
+        bits = checks.context_bits(contexts)
+        directions = checks.as_floats(directions, "directions", 2)
+        cutoffs = checks.as_floats(cutoffs, "cutoffs", 1)
         if bits == 0 or len(directions) % bits or cutoffs.shape != (len(directions),):
             raise InputError(
                 f"{contexts} contexts need {bits} hyperplanes per unit and one cutoff each; "
@@ -269,7 +259,7 @@ class HyperplaneGates(_HyperplaneContexts):
         return gates.restore(n_features_in_=directions.shape[1], directions_=directions, cutoffs_=cutoffs)
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
-        return *draw_hyperplanes(inputs, int(self.units) * context_bits(self.contexts), self.seed), CUTOFF_STD
+        return *draw_hyperplanes(inputs, int(self.units) * checks.context_bits(self.contexts), self.seed), CUTOFF_STD
 
 
 class SubsetGates(_HyperplaneContexts):
@@ -325,12 +315,12 @@ class SubsetGates(_HyperplaneContexts):
         # The input of the biases.
         constant, random = [] if varied[-1] else [X.shape[1] - 1], np.random.default_rng(self.seed)
         if not (isinstance(self.columns, list) and self.columns):
-            size = min(as_count(self.columns, "columns"), int(varied.sum()))
+            size = min(checks.as_count(self.columns, "columns"), int(varied.sum()))
             drawn = (random.choice(np.flatnonzero(varied), size, replace=False) for _ in range(self.units))
             subsets = [np.sort(columns).tolist() for columns in drawn]
         else:
             subsets = [self._varied(self.columns[h % len(self.columns)], varied) for h in range(self.units)]
-        width, bits = max(map(len, subsets)) + len(constant), context_bits(self.contexts)
+        width, bits = max(map(len, subsets)) + len(constant), checks.context_bits(self.contexts)
         self.directions_ = np.zeros((self.units * bits, X.shape[1]))
         for h, columns in enumerate(subsets):
             self.directions_[h * bits : (h + 1) * bits, columns] = random.normal(size=(bits, len(columns)))
@@ -400,7 +390,7 @@ class RandomHalfSpaces(ThresholdGates):
 
     def _draw(self, inputs: int) -> tuple[Array, Array, float]:
         units, spread = int(self.units), 0.25 * inputs**-0.5
-        check_size(units * inputs, "the half-spaces")
+        checks.check_size(units * inputs, "the half-spaces")
         stream = TorchStream(self.seed)
         directions = _orthogonal(stream.normal(units * inputs, 1.0).reshape(units, -1).astype(np.float64))
         return directions, stream.normal(units, spread).astype(np.float64), spread

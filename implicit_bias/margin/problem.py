@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from implicit_bias._utils.checks import (
-    Array,
-    InputError,
-    as_numbers,
-    as_positive,
-    as_positives,
-    as_signs,
-    as_text,
-    check_range,
-    shown,
-)
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.floats import TINY
 from implicit_bias.features import Features
 from implicit_bias.features.base import check_features
@@ -110,14 +101,14 @@ class MarginProblem:
             )
         if not isinstance(self.intercept, bool | np.bool_):
             raise InputError(f"intercept must be True (free) or False (none), not {shown(self.intercept)}")
-        object.__setattr__(self, "y", as_signs(self.y, self.features.n, both=bool(self.intercept)))
-        object.__setattr__(self, "C", as_positive(self.C, "C", infinite=True))
-        object.__setattr__(self, "name", as_text(self.name, "name"))
+        object.__setattr__(self, "y", checks.as_signs(self.y, self.features.n, both=bool(self.intercept)))
+        object.__setattr__(self, "C", checks.as_positive(self.C, "C", infinite=True))
+        object.__setattr__(self, "name", checks.as_text(self.name, "name"))
         for name, instead in (
             ("required_margin", "a margin of 1e-6 requires practically only the sign"),
             ("sample_weight", "leave such samples out"),
         ):
-            object.__setattr__(self, name, as_positives(getattr(self, name), self.features.n, name, instead))
+            object.__setattr__(self, name, checks.as_positives(getattr(self, name), self.features.n, name, instead))
         if self.constraints is not None and not isinstance(self.constraints, LinearConstraints):
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
@@ -131,7 +122,9 @@ class MarginProblem:
     def _check_samples(self) -> None:
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
-        check_range(np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins")
+        checks.check_range(
+            np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins"
+        )
         self.check_upper_bounds()
         reason = self.norm.refusal(self.features)
         if reason:
@@ -152,8 +145,8 @@ class MarginProblem:
         if not np.isfinite(bounds).all():
             raise InputError("C times sample_weight overflows; use C=inf for a hard margin")
         # A product that underflows is too small, not zero.
-        check_range(np.maximum(bounds, TINY), "C times sample_weight")
-        check_range(np.maximum(scaled, TINY), "C times sample_weight in units of the features")
+        checks.check_range(np.maximum(bounds, TINY), "C times sample_weight")
+        checks.check_range(np.maximum(scaled, TINY), "C times sample_weight in units of the features")
 
     def __repr__(self) -> str:
         parts = [repr(self.name), repr(self.features), repr(self.norm), "hard margin" if self.hard else f"C={self.C:g}"]
@@ -204,17 +197,17 @@ class MarginProblem:
 
     def margins(self, W: Any, b: float = 0.0) -> Array:
         """Margins y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
-        return self.y * (self.features.apply(W) + as_numbers(b, (), "the intercept"))
+        return self.y * (self.features.apply(W) + checks.as_numbers(b, (), "the intercept"))
 
     def adjoint(self, dual: Any) -> Array:
         """Correlations Φᵀ(λ∘y) with a dual λ (n,); shape (k, d)."""
-        return self.features.adjoint(self.y * as_numbers(dual, (self.features.n,), "the dual"))
+        return self.features.adjoint(self.y * checks.as_numbers(dual, (self.features.n,), "the dual"))
 
     def decision_function(self, W: Any, X: Any, b: float = 0.0) -> Array:
         """Scores ⟨W, Φ(x)⟩ + b of new inputs X (n, d), gated by the problem's `gates`; shape (n,)."""
         if self.gates is None:
             raise InputError("the problem was built from features, without gates; use GatedFeatures(X, values) @ W")
-        return self.gates(X) @ W + as_numbers(b, (), "the intercept")
+        return self.gates(X) @ W + checks.as_numbers(b, (), "the intercept")
 
     def cvxpy(self, reduce: bool = True, quadratic: bool = False) -> MarginProgram:
         """Return the problem as a `cvxpy.Problem` that can be extended.
