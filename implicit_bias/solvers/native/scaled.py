@@ -141,17 +141,17 @@ class ScaledProblem(ABC):
         f = self._outputs(V, eta)
         return f if self.intercept_column is None else f + self.intercept_column * b
 
-    def program(self, rows: Tensor, bounded: Tensor | None = None) -> Program:
-        """Return the program of the samples `rows`; `bounded` ones of a soft margin are a last row, λ_i = λ̄ p_i/Σp."""
+    def program(self, rows: Tensor, bounded: Tensor, shares: Tensor | None) -> Program:
+        """Return the program of the samples `rows`; `bounded` ones are a last row, λ_i = λ̄ s_i/Σs with `shares` s."""
         box = None if self.box is None else self.box[rows]
         column = None if self.intercept_column is None else self.intercept_column[rows]
-        if self.box is None or bounded is None or len(bounded) == 0:
+        if shares is None or len(bounded) == 0:
             return Program(self.kernels(rows), box, column)
-        total = self.box[bounded].sum()
-        share = self.box[bounded] / total
+        total = shares[bounded].sum()
+        share = shares[bounded] / total
         if self.intercept_column is not None:
             column = library(share).hstack([column, self.intercept_column[bounded] @ share])
-        more = library(share).zeros_like(self.box)
+        more = library(share).zeros_like(shares)
         more[bounded] = share
         return Program(self.kernels(rows, more), library(share).hstack([box, total]), column)
 
@@ -335,7 +335,7 @@ class SubsetProblem(BlockProblem):
     def of_groups(self, groups: np.ndarray) -> SubsetProblem:
         part = copy(self)
         part.features, part.H = self.features.of_units(groups), len(groups)
-        part.columns = part.features.k * part.features.d
+        part.columns = int(np.count_nonzero(part.features.largest()))
         return part
 
     def linear(self, rows: Tensor) -> SubsetKernels:

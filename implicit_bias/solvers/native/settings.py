@@ -126,6 +126,8 @@ class Settings:
     round_gaps: tuple[float, ...] = (3e-2, 1e-2, 1e-3)
     #: Gap of the iterate that a round starts from: this share of the gap over all samples, …
     warm_share: float = 0.3
+    #: … at least this: iterates nearer to the boundary leave no room for new samples and groups, …
+    warm_least: float = 1e-4
     #: … and at most this.
     warm_gap: float = 0.1
     #: Least η of a warm start, as a share of the largest.
@@ -202,7 +204,7 @@ class Settings:
     #: Gap of the first round.
     group_gap: float = 0.1
     #: Gap of a later round, as a share of the gap over all groups.
-    group_gap_share: float = 0.1
+    group_gap_share: float = 0.03
     #: Dual norm, as a share of the largest allowed, below which a group is dropped, once.
     inactive_group: float = 0.8
     #: Largest number of rounds.

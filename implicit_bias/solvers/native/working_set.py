@@ -152,6 +152,8 @@ class SampleSet(GrowingSet, Support):
         self.screened = bool(known.weights[0].any()) and not known.rough
         self.left, self.part, self.groups = scaled.positive & False, scaled, np.arange(scaled.H)
         self.missing = self.groups[:0]
+        #: Numbers (n,) to which λ_i of the `bounded` samples are proportional: upper bounds, or λ_i of the screening.
+        self.shares: Any = scaled.box
         if self.screened and scaled.sparse_groups and scaled.box is not None:
             self._restrict(np.flatnonzero(known.weights[1]))
         self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
@@ -216,9 +218,16 @@ class SampleSet(GrowingSet, Support):
             near, at_bound = abs(away) <= known.bounds.gap, lam == scaled.box
             between = (lam > 0) & ~(at_bound & (near | low))
             low = xp.where(near, at_bound, low)
-            order = xp.where(near & ~between, abs(away), np.inf).argsort()
-            order = order[: max(settings.least_samples, int(between.sum()))]
-            between[order] |= near[order]
+            size = int(between.sum())
+            excess = size - max(settings.least_samples, self.part.columns)
+            if scaled.sparse_groups and excess > 0:
+                # Some optimal λ has at most as many free entries as columns. Others keep their λ, in the last row.
+                room = np.where(between & near, np.minimum(lam, scaled.box - lam), np.inf)
+                kept = (room < np.inf) & (room.argsort().argsort() < excess)
+                between, low, self.shares = between & ~kept, low | kept, np.where(kept, lam, scaled.box)
+            else:
+                order = xp.where(near & ~between, abs(away), np.inf).argsort()[: max(settings.least_samples, size)]
+                between[order] |= near[order]
         else:
             between = (lam > 0) | low
             between[away.argsort()[: settings.least_samples]] = True
@@ -238,12 +247,15 @@ class SampleSet(GrowingSet, Support):
         size = len(self.rows)
         self.part.check_room(size)
         whole = (scaled.few or scaled.few_features) and size == scaled.n
-        self.last = whole or self.stage == len(gaps)
-        self.aim = self.tol if whole else self.tol / 2 if self.last else max(gaps[self.stage], self.tol / 2)
+        final, rough = self.tol if whole else self.tol / 2, 0.0 if whole else [*gaps, 0.0][self.stage]
+        if self.part is not scaled:
+            # Other groups and samples move this solution: a finer one would be wasted.
+            rough = settings.group_gap_share * self.best.bounds.gap
+        self.aim, self.last = max(final, rough), final >= rough
         with one_thread() if size < settings.threads_from else nullcontext():
             if self.program is None:
-                self.program = self.part.program(self.rows, self.bounded)
-                if self.screened and self.best.bounds.gap < 1 and len(self.bounded) == 0:
+                self.program = self.part.program(self.rows, self.bounded, self.shares)
+                if self.screened and self.best.bounds.gap < 1:
                     self.start = self._warm_start(self.program)
             most, self.checked = self.most - self.best.iterations, self.best
             self.outcome = descend(self.program, self.aim, most, self.start, self._seen)
@@ -268,13 +280,14 @@ class SampleSet(GrowingSet, Support):
         return self.watch(self.best.iterations, size, known, iteration, inner.bounds, checked)
 
     def _lower(self, outcome: Outcome) -> float:
-        """Return the lower bound of λ for all groups, and set `missing`, those whose dual norms it violates."""
+        """Return the lower bound of λ; set `missing`, groups whose norms violate it, and `next`, which nearly do."""
         if self.part is self.scaled:
             return outcome.bounds.lower
         lam = self._scattered(outcome.lam)
         lam = lam if self.scaled.intercept_column is None else balanced(lam, self.scaled.intercept_column)
         sizes = self.scaled.squares(self.scaled.adjoint(lam)) ** 0.5
         allowed = max(float(sizes[self.groups].max()), float((lam / self.scaled.box).max()))
+        self.next = np.flatnonzero(sizes > self.settings.inactive_group * allowed)
         self.missing = np.setdiff1d(np.flatnonzero(sizes > allowed), self.groups)
         return float(lam.sum()) / max(float(sizes.max()), allowed)
 
@@ -294,7 +307,7 @@ class SampleSet(GrowingSet, Support):
         return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, whole_eta, b), bounds=bounds)
 
     def _scattered(self, lam: Tensor) -> Tensor:
-        return self.scattered(lam, self.scaled.box, self.scaled.n)
+        return self.scattered(lam, self.shares, self.scaled.n)
 
     def violated(self) -> Tensor:
         """Return samples that violate `least`, worst first, then, if there are any, samples that nearly do.
@@ -303,11 +316,29 @@ class SampleSet(GrowingSet, Support):
         """
         beyond, settings = self.beyond(self.f, self.least), self.settings
         most = max(settings.least_samples - len(self.rows), int(settings.growth * len(self.rows)))
+        if self.shares is not self.scaled.box:
+            new = self._costly()
+            self.more = len(new) > most
+            return new[:most]
         order = (-beyond).argsort()[: most + 1]
         wrong = int((beyond[order] > 0).sum())
         self.more = wrong > most
         new = order[beyond[order] > -settings.near * max(self.least, 0.0)] if wrong else order[:0]
         return new[:most]
+
+    def _costly(self) -> Tensor:
+        """Return samples, drawn by their costs, without which the gap of all others is at most half the aim.
+
+        The gap of a sample with margin f_i is λ_i (f_i − 1)₊ + (p_i − λ_i)(1 − f_i)₊.
+        """
+        box, lam, away = self.scaled.box, self._scattered(self.outcome.lam), self.f / self.least - 1
+        lam = lam * (self.outcome.bounds.lower / lam.sum())
+        cost = lam * away.clip(0) + (box - lam) * (-away).clip(0)
+        cost[self.rows] = 0
+        order = cost.argsort()
+        new = order[cost[order].cumsum() > self.aim / 2 * self.best.bounds.upper]
+        # The costliest alone would often be alike.
+        return new[(-(cost[new] ** 0.5) * np.random.default_rng(0).exponential(size=len(new))).argsort()]
 
     def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
         """Return masks of inactive rows and of rows at their bound, as in `Support.renew`, for margins of `least`.
@@ -338,7 +369,8 @@ class SampleSet(GrowingSet, Support):
             # Fewer rows would save less than the rounds that bring some of them back.
             inactive = inactive & False
         self.left[self.rows[inactive | at_bound]] = True
-        near = self.outcome.iterate(min(settings.warm_gap, settings.warm_share * self.best.bounds.gap))
+        far = max(settings.warm_least, settings.warm_share * self.best.bounds.gap)
+        near = self.outcome.iterate(min(settings.warm_gap, far))
         xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
         kept = self.bounded[~xp.isin(self.bounded, new)]
         lam, u = self._scattered(near.lam), near.split(near.second)[2]
@@ -352,13 +384,15 @@ class SampleSet(GrowingSet, Support):
         if box is not None:
             every = filled(u, scaled.n, np.nan)
             every[old], every[kept] = u[:m], u[-1]
-            joined = [every[bounded] @ box[bounded] / box[bounded].sum()] if len(bounded) else []
+            if self.shares is not box:
+                self.shares[old[at_bound]] = box[old[at_bound]]
+            joined = [every[bounded] @ self.shares[bounded] / self.shares[bounded].sum()] if len(bounded) else []
             u = xp.hstack([every[rows], *joined])
         eta = filled(near.eta, scaled.H, settings.entering_eta * float(near.eta.max()))
         eta[self.groups] = near.eta
-        if len(self.missing):
-            self._restrict(np.union1d(self.groups, self.missing))
-        self.rows, self.bounded, self.program = rows, bounded, self.part.program(rows, bounded)
+        if self.part is not scaled:
+            self._restrict(np.union1d(self.groups, self.next))
+        self.rows, self.bounded, self.program = rows, bounded, self.part.program(rows, bounded, self.shares)
         # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
         cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
         self.start = None if cold else _restart(self.program, near, eta[self.groups], own, u)
@@ -366,7 +400,9 @@ class SampleSet(GrowingSet, Support):
     def _warm_start(self, program: Program) -> Point:
         """Return a feasible iterate near the best weights, with every λ at some distance from 0."""
         (lam, eta, b), xp = self.best.weights, library(self.rows)
-        own = xp.clip(lam[self.rows], self.settings.newcomer * lam[self.rows].mean(), None)
+        own, little = lam[self.rows], self.settings.newcomer * lam[self.rows].mean()
+        own = xp.hstack([own, lam[self.bounded].sum()]) if len(self.bounded) else own
+        own = xp.clip(own, little, None)
         lam = program.normalised(own)
         q, P = program.kernels.sweep(lam)
         rho, u = (1.01 * q.max()) ** 0.5, lam[:0]

@@ -21,7 +21,7 @@ DEVICES = ("cpu", "cpu:0")
 
 def whole(case, device="cpu", **settings):
     ours = in_our_coordinates(case, device, **settings)
-    return ours.program(ours.to_device(np.arange(ours.n)))
+    return ours.program(ours.to_device(np.arange(ours.n)), None, None)
 
 
 def random_problem(seed, n, d, k, norm, C=np.inf):
@@ -174,7 +174,7 @@ def test_the_newton_step_solves_the_linearised_conditions(C, single_from, interc
 def test_kernels_are_the_gram_matrices_of_the_groups(gate, norm, device):
     case = problem(gate, norm)
     ours = in_our_coordinates(case, device)
-    kernels = ours.program(ours.to_device(np.arange(ours.n))).kernels
+    kernels = ours.program(ours.to_device(np.arange(ours.n)), None, None).kernels
     lam = np.random.default_rng(0).random(case.features.n)
     q, P = map(as_numpy, kernels.sweep(ours.to_device(lam)))
     direct = as_numpy(kernels.directional(ours.to_device(lam))[1])

@@ -132,7 +132,7 @@ def test_steps_through_features_take_the_memory_that_was_counted(d, H, empty, bo
 
 def taken_by_three_steps(ours, bounded=0):
     """Return the peak of NumPy's memory in three steps, with the first `bounded` samples merged into one row."""
-    program = ours.program(np.arange(bounded, ours.n), np.arange(bounded))
+    program = ours.program(np.arange(bounded, ours.n), np.arange(bounded), ours.box)
     tracemalloc.start()
     try:
         descend(program, 1e-9, 3, None, lambda iteration, bounds: None)
