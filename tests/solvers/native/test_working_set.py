@@ -299,6 +299,18 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
     assert merged or first <= set(members.rows.tolist())
 
 
+def test_free_samples_beyond_the_columns_keep_their_multipliers():
+    """Where the best function is constant, far more samples are at the margin than the set has rows."""
+    rng, sizes = np.random.default_rng(0), []
+    X = rng.integers(0, 6, (1500, 3)).astype(float)
+    y = np.where((X[:, 0] > 2) ^ (X[:, 1] > 2) ^ (rng.random(1500) < 0.1), 1, -1)
+    gates = ib.SubsetGates(30, 4, [[0, 1], [1, 2], [0, 2], [0], [1]], 0).fit(X)
+    case = ib.svm_gln(X, y, gates).replace(C=0.02, intercept=True)
+    found = ib.solve(case, native(least_samples=20), tol=1e-7, callback=lambda at: sizes.append(at.working_set))
+    agree(found, ib.solve(case, "CLARABEL"))
+    assert min(sizes) < np.sum(abs(case.margins(found.weights, found.intercept) - 1) < 1e-6) / 2
+
+
 def test_inactive_samples_leave_a_set(gln):
     ours = in_our_coordinates(gln, all_samples_up_to=0, first_samples=150, least_samples=10)
     members = SampleSet(ours, None, ours.nothing_known(), 1e-7, 100, lambda *progress: None)
