@@ -118,7 +118,7 @@ class NuclearProgram(BallProgram):
                 block += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
-        lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds, len(self.support.y))
+        lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds, len(self.support.left))
         return self.units.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:

@@ -72,7 +72,7 @@ class Support:
     """
 
     def __init__(self, rows: np.ndarray, bounded: np.ndarray, y: Array) -> None:
-        self.rows, self.bounded, self.y, self.left = rows, bounded, y, np.zeros(len(y), dtype=bool)
+        self.rows, self.bounded, self.positive, self.left = rows, bounded, y > 0, np.zeros(len(y), dtype=bool)
 
     @classmethod
     def drawn(cls, y: Array, size: int) -> Support:
@@ -102,19 +102,25 @@ class Support:
         order = np.argsort(-beyond, kind="stable")[:most]
         return order[beyond[order] > 0]
 
-    def renew(self, new: np.ndarray, lam: Any, f: Any, p: Any, drops: bool) -> None:
-        """Move rows at their bound p to `bounded`, drop inactive ones if `drops`, and make the samples `new` rows.
+    def leaving(self, lam: Any, away: Any, room: Any, drops: Any) -> tuple[Any, Any]:
+        """Return masks of inactive rows among those in `drops`, and of rows at their bound that have not `left` before.
 
-        A row is inactive if λ, and at its bound if p − λ, is small compared with the distance of its margin f from 1.
+        A row is inactive if λ, and at its bound if the `room` p − λ, is small compared with the distance `away` of its
+        margin from the required one, as a share. The nearest row of a class stays if all others leave.
         """
-        away = lam.mean() * (f[self.rows] - 1)
-        inactive, at_bound = ((lam < away) & drops).astype(bool), self.rows < 0
-        if p is not None:
-            at_bound = (p - lam < -away).astype(bool) & ~self.left[self.rows]
-        for side in (self.y[self.rows] > 0, self.y[self.rows] < 0):
+        away = lam.mean() * away
+        inactive, at_bound = (lam < away) & drops, self.rows < 0
+        if room is not None:
+            at_bound = (room < -away) & ~self.left[self.rows]
+        for side in (self.positive[self.rows], ~self.positive[self.rows]):
             if (inactive | at_bound)[side].all() and side.any():
-                nearest = np.flatnonzero(side)[np.argmin(abs(away[side]))]
+                nearest = library(away).where(side, abs(away), float("inf")).argmin()
                 inactive[nearest] = at_bound[nearest] = False
+        return inactive, at_bound
+
+    def renew(self, new: np.ndarray, lam: Any, f: Any, p: Any, drops: bool) -> None:
+        """Move rows at their bound p to `bounded`, drop inactive ones if `drops`, and make the samples `new` rows."""
+        inactive, at_bound = self.leaving(lam, f[self.rows] - 1, None if p is None else p - lam, drops)
         self.left[self.rows[at_bound]] = True
         self.bounded = np.concatenate([np.setdiff1d(self.bounded, new), self.rows[at_bound]])
         self.rows = np.concatenate([self.rows[~inactive & ~at_bound], new])
@@ -150,7 +156,8 @@ class SampleSet(GrowingSet, Support):
         self.scaled, self.settings, self.best = scaled, scaled.settings, known
         self.tol, self.most, self.watch, self.limited = tol, most, watch, limited
         self.screened = bool(known.weights[0].any()) and not known.rough
-        self.left, self.part, self.groups = scaled.positive & False, scaled, np.arange(scaled.H)
+        self.positive, self.left = scaled.positive, scaled.positive & False
+        self.part, self.groups = scaled, np.arange(scaled.H)
         self.missing = self.groups[:0]
         #: Numbers (n,) to which λ_i of the `bounded` samples are proportional: upper bounds, or λ_i of the screening.
         self.shares: Any = scaled.box
@@ -340,34 +347,18 @@ class SampleSet(GrowingSet, Support):
         # The costliest alone would often be alike.
         return new[(-(cost[new] ** 0.5) * np.random.default_rng(0).exponential(size=len(new))).argsort()]
 
-    def _classified(self, program: Program) -> tuple[Tensor, Tensor]:
-        """Return masks of inactive rows and of rows at their bound, as in `Support.renew`, for margins of `least`.
-
-        They never cover a whole class, and are empty if the weights do not separate the working set.
-        """
-        if self.least <= 0:
-            return self.rows < 0, self.rows < 0
-        own, box = self.outcome.lam[: len(self.rows)], program.box
-        away = own.mean() * (self.f[self.rows] / self.least - 1)
-        inactive, at_bound = own < away, self.rows < 0
-        if box is not None:
-            rho = self.outcome.lam.sum() / self.outcome.bounds.lower
-            at_bound = (box * rho - self.outcome.lam)[: len(self.rows)] < -away
-        for side in (self.scaled.positive[self.rows], ~self.scaled.positive[self.rows]):
-            if (inactive | at_bound)[side].all():
-                inactive, at_bound = inactive & ~side, at_bound & ~side
-        return inactive, at_bound
-
     def update(self, new: Tensor) -> None:
         assert self.program is not None
         scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
         self.stage = len(gaps) if len(new) == 0 else min(self.stage + (not self.more), len(gaps))
-        inactive, at_bound = (rows & ~self.left[self.rows] for rows in self._classified(self.program))
-        if len(self.rows) + len(new) <= settings.least_samples:
-            inactive, at_bound = inactive & False, at_bound & False
-        if self.aim <= gaps[-1] and len(self.bounded) == 0:
-            # Fewer rows would save less than the rounds that bring some of them back.
-            inactive = inactive & False
+        inactive = at_bound = self.rows < 0
+        if self.least > 0 and len(self.rows) + len(new) > settings.least_samples:
+            own, box = self.outcome.lam[: len(self.rows)], self.program.box
+            rho = self.outcome.lam.sum() / self.outcome.bounds.lower
+            room = None if box is None else box[: len(own)] * rho - own
+            # At a small gap, fewer rows would save less than the rounds that bring some of them back.
+            drops = ~self.left[self.rows] & bool(self.aim > gaps[-1] or len(self.bounded))
+            inactive, at_bound = self.leaving(own, self.f[self.rows] / self.least - 1, room, drops)
         self.left[self.rows[inactive | at_bound]] = True
         far = max(settings.warm_least, settings.warm_share * self.best.bounds.gap)
         near = self.outcome.iterate(min(settings.warm_gap, far))
