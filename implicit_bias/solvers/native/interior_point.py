@@ -231,7 +231,7 @@ class Program:
         return self.feasible(lam, xp.ones_like(q), q, P, rho, u, xp.zeros_like(self.equalities[0, 1:]))
 
     def feasible(self, lam: Tensor, eta: Tensor, q: Tensor, P: Tensor, rho: Tensor, u: Tensor, b: Tensor) -> Point:
-        """Return the point with these λ and ρ, a multiple of (η, b), and u, at which the residuals are 0.
+        """Return the point with these λ, ρ, b and u, and a multiple of η, at which the residuals are 0.
 
         u is reduced to uᵀp ≤ 0.9 if it is larger; z, s, w and ν follow from the equations. q and P are those of
         `GroupKernels.sweep` at λ; b is (0,), or (1,) with a free intercept. Linear constraints may keep a residual.
@@ -240,8 +240,7 @@ class Program:
         if self.box is not None:
             u = u * min(0.9 / (u @ self.box), 1.0)
             w, taken = self.box * rho - lam, u @ self.box
-        multiple = (1 - taken) / (eta @ (q / rho**2 + 1) / 2)
-        eta, b = multiple * eta, multiple * b
+        eta = eta * ((1 - taken) / (eta @ (q / rho**2 + 1) / 2))
         f = self.with_intercept(P @ eta / rho, b)
         f = f if self.box is None else f + u
         least = f.min()

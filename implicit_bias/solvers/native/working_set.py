@@ -270,7 +270,8 @@ class SampleSet(GrowingSet, Support):
             found = self._evaluated(self.outcome) if ended or whole or not self.limited else self.checked
         iterations = self.best.iterations + self.outcome.iterations
         bounds = Bounds(self._lower(self.outcome), found.bounds.upper)
-        self.last = self.last and len(self.missing) == 0
+        # A round that misses its aim would miss it again: it is the last one unless members are added.
+        self.last = (self.last or self.outcome.bounds.gap > self.aim) and len(self.missing) == 0
         best = self.checked.better(self._scattered(self.outcome.lam), found.weights, bounds, iterations)
         self.best = replace(best, stopped=self.outcome.stopped, reason=self.outcome.reason)
         self.failed = self.outcome.bounds.upper == float("inf")
@@ -402,7 +403,8 @@ class SampleSet(GrowingSet, Support):
             u = self.best.bounds.gap * rho / (len(lam) * (program.box * rho - lam))
         # A screening may have skipped groups.
         eta = xp.clip(eta[self.groups], self.settings.least_eta * eta.max(), None)
-        return program.feasible(lam, eta, q, P, rho, u, b / (own.sum() * rho))
+        # The weights of the program are those of margins of 1, divided by their objective.
+        return program.feasible(lam, eta, q, P, rho, u, b / self.best.bounds.upper)
 
 
 def _restart(program: Program, near: Point, eta: Tensor, lam: Tensor, u: Tensor) -> Point:
