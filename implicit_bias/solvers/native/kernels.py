@@ -207,7 +207,14 @@ class StackedKernels(LinearKernels):
         return gram(self._root(eta)) if self.narrow else library(eta).tensordot(eta, self.stack, 1)
 
     def single(self, eta: Tensor) -> Tensor:
-        return gram(in_precision("float32", self._root(eta))) if self.narrow else super().single(eta)
+        if not self.narrow:
+            return super().single(eta)
+        return gram(self.rounded * in_precision("float32", eta**0.5)[library(eta).where(self.used)[0]])
+
+    @cached_property
+    def rounded(self) -> Tensor:
+        """A (n, ·) in single precision, without the columns `used` leaves out."""
+        return in_precision("float32", self.A[:, self.used])
 
     def adjoint(self, lam: Tensor) -> Tensor:
         return library(lam).tensordot(lam, self.A, 1)
