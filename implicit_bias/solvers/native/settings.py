@@ -176,7 +176,7 @@ class Settings:
     unsettled_gap: float = 0.1
     #: Epochs from one evaluation of all samples to the next; of units of few inputs after the first epochs.
     cycle: int = 2
-    sparse_cycle: int = 8
+    sparse_cycle: int = 4
     #: Visits to samples that a screening may make per multiplication of a step, if one set could hold all samples.
     visits: float = 7e-5
     #: Time of a multiplication for a right-hand side, in units of one for the factor.
