@@ -300,7 +300,7 @@ def test_only_large_sets_merge_samples_at_their_bound(gln, least, merged):
 
 
 def test_free_samples_beyond_the_columns_keep_their_multipliers():
-    """Where the best function is constant, far more samples are at the margin than the set has rows."""
+    """Where the best function is constant, far more samples are at the margin than the set has rows; rounds end."""
     rng, sizes = np.random.default_rng(0), []
     X = rng.integers(0, 6, (1500, 3)).astype(float)
     y = np.where((X[:, 0] > 2) ^ (X[:, 1] > 2) ^ (rng.random(1500) < 0.1), 1, -1)
@@ -309,6 +309,16 @@ def test_free_samples_beyond_the_columns_keep_their_multipliers():
     found = ib.solve(case, native(least_samples=20), tol=1e-7, callback=lambda at: sizes.append(at.working_set))
     agree(found, ib.solve(case, "CLARABEL"))
     assert min(sizes) < np.sum(abs(case.margins(found.weights, found.intercept) - 1) < 1e-6) / 2
+
+    ours, limit = in_our_coordinates(case), ib.Status.ITERATION_LIMIT
+    known = screen(ours, 1e-2, 100, lambda epoch, bounds: None)
+    lam, eta, b = known.weights
+    constant = dataclasses.replace(known.bounds, upper=2 * ours.box[ours.positive].sum())
+    nearly_zero = dataclasses.replace(known, weights=(lam, 1e-17 * eta, 0 * b - 1), bounds=constant)
+    for start, tol in ((known, 1e-17), (nearly_zero, 1e-7)):
+        calls = itertools.count()
+        members = SampleSet(ours, None, start, tol, 5000, lambda *at: limit if next(calls) > 900 else None)  # noqa: B023
+        assert members.run(strict=True).stopped is None
 
 
 def test_inactive_samples_leave_a_set(gln):
