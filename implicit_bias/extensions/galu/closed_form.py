@@ -193,16 +193,13 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     """
     start = time.perf_counter()
     check_open(features)
-    Y = checks.as_targets(y, features.n)
-    several = checks.dimensions(ridge) > 0
+    Y, several = checks.as_targets(y, features.n), checks.dimensions(ridge) > 0
     given = checks.as_floats(ridge, "ridge", 1) if several else [ridge]
     ridges = [checks.as_positive(each, "ridge", zero=True) for each in given]
     if not 1e-10 <= (tol := checks.as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
     scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
-    checks.check_range(
-        np.abs(Y / y_scale).max(keepdims=True).ravel() * (y_scale / scale), "the targets over the features"
-    )
+    checks.check_range(np.array([np.abs(Y / y_scale).max() * (y_scale / scale)]), "the targets over the features")
     shifts = [shift_of(each, features.n, scale) for each in ridges]
     scaled = features.scaled(1 / scale)
 

@@ -130,8 +130,8 @@ def _solve_form(
             upper = (inner.upper if size == ours.n else whole.upper) / ours.scale
             lower = whole.lower / ours.scale if known is None else known.lower
             upper = upper if known is None else min(known.upper, upper)
-            iteration, seconds = before + inside + iteration, options.deadline.seconds
-            options.report(Progress(iteration, seconds, lower, upper, inner.gap, size, ours.n))
+            seconds = options.deadline.seconds
+            options.report(Progress(before + inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
         return pace.stop(iteration, ours.step_work(size)) if epochs is None else epochs.stop(iteration, 1.0)
 
     def screened(epoch: int, best: Outcome) -> Status | None:
