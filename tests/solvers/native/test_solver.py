@@ -89,7 +89,7 @@ def test_a_system_that_breaks_down_ends_with_the_best_so_far(gln, monkeypatch):
     real, calls = NewtonSystem.solution, iter(range(100))
 
     def solution(*arguments):
-        if next(calls) == 9:
+        if next(calls) >= 9:
             raise ArithmeticError("the bordered system is singular")
         return real(*arguments)
 
