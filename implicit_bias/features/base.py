@@ -143,12 +143,8 @@ class Features(ABC):
         errors far below that of one rounding.
         """
         if not precise:
-            f = self.apply(W)
-            return (
-                f,
-                np.zeros(self.n),
-                self._terms * self._vanishing + floats.share(2 * self._terms) * self.magnitudes(W),
-            )
+            error = self._terms * self._vanishing + floats.share(2 * self._terms) * self.magnitudes(W)
+            return self.apply(W), np.zeros(self.n), error
         w = as_numbers(W, (self.k, self.d), "weights").reshape(-1, 1)
         parts = [floats.precise_product(rows, w) for rows in np.array_split(self.dense(), max(1, self.n // ROWS))]
         upper, lower, error = (np.concatenate(part)[:, 0] for part in zip(*parts, strict=True))

@@ -193,8 +193,8 @@ class _HalfSpaces:
 
     def _visit(self, left: _Directions, right: _Directions, visit: Callable[..., None]) -> None:
         # Rows apart with all columns, and other rows with columns apart.
-        sizes = np.hstack([left.frequent_lengths, np.where(left.frequent_lengths > 0, 0, left.frequent_products)])
-        along, wide_tiles = np.hstack([right.frequent_products, right.frequent_lengths]), right.tiles(TILE_COLUMNS)
+        U = np.hstack([left.frequent_lengths, np.where(left.frequent_lengths > 0, 0, left.frequent_products)])
+        V, wide_tiles = np.hstack([right.frequent_products, right.frequent_lengths]), right.tiles(TILE_COLUMNS)
 
         def visit_rows(tile: tuple[slice, list[tuple[int, int]]]) -> None:
             # Arrays are allocated once, because new memory costs more than the arithmetic.
@@ -202,7 +202,7 @@ class _HalfSpaces:
             rows, row_ends = tile
             for columns, column_ends in wide_tiles:
                 total = _shaped(work[2], rows.stop - rows.start, columns.stop - columns.start)
-                np.matmul(sizes[rows], along[columns].T, out=total)
+                np.matmul(U[rows], V[columns].T, out=total)
                 for p, ((a, b), (c, d)) in enumerate(zip(row_ends, column_ends, strict=True)):
                     if a < b and c < d:
                         left_part = left.directions[p][a:b], left.lengths[p, a:b]

@@ -59,8 +59,8 @@ class ParallelNetwork(GatedNetwork):
         return torch.cat(known, dim=1) if len(known) == len(parts) else None
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
-        widths: Any = [None] * self.outputs if contexts is None else contexts.split(self._widths, dim=1)
-        return torch.stack([part(X, seen) for part, seen in zip(self.parts, widths, strict=True)], dim=1)
+        parts: Any = [None] * self.outputs if contexts is None else contexts.split(self._widths, dim=1)
+        return torch.stack([part(X, seen) for part, seen in zip(self.parts, parts, strict=True)], dim=1)
 
     def gates(self) -> Gates:
         every = [part.gates() for part in self.parts]
@@ -74,7 +74,7 @@ class ParallelNetwork(GatedNetwork):
 
     def input_layers(self) -> list[Any]:
         each = [part.input_layers() for part in self.parts]
-        return [layers for layers_of in each for layers in layers_of] if all(each) else []
+        return [layers for part in each for layers in part] if all(each) else []
 
     @property
     def degree(self) -> int:

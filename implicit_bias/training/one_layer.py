@@ -357,9 +357,9 @@ def margins_of(outputs: Array, y: Array) -> Array:
     """
     if len(outputs) == 1:
         return y * outputs
-    labels = y, np.arange(len(y))
-    margins = outputs[labels] - outputs
-    margins[labels] = np.inf
+    of_labels = y, np.arange(len(y))
+    margins = outputs[of_labels] - outputs
+    margins[of_labels] = np.inf
     return margins
 
 

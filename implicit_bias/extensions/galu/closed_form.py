@@ -261,7 +261,7 @@ def adjoints(features: Features, columns: Array) -> Array:
 
 
 def check_open(features: Features) -> None:
-    """Raise InputError for other objects and if φ(x_i) = 0 for every sample; some samples may be zero."""
+    """Raise InputError unless these are features, and φ(x_i) ≠ 0 for some sample."""
     if not isinstance(features, Features):
         raise InputError(f"features must be GatedFeatures or KernelFeatures, not {shown(features)}")
     if features.closed().all():

@@ -9,16 +9,8 @@ import numpy as np
 from implicit_bias._utils.blocks import gram
 from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import TINY
-from implicit_bias.solvers.native.arrays import (
-    Tensor,
-    add_to_diagonal_,
-    as_numpy,
-    filled,
-    in_precision,
-    library,
-    lu_factor,
-    lu_solve,
-)
+from implicit_bias.solvers.native import arrays
+from implicit_bias.solvers.native.arrays import Tensor
 from implicit_bias.solvers.native.settings import Settings
 
 #: Added to the diagonal of a block of pivots, as a share of its largest entry, against rounding in single precision.
@@ -66,8 +58,8 @@ class SingleFactor(DenseFactor):
 
     def solve(self, right: Tensor) -> Tensor:
         # Columns may exceed the range of single precision.
-        scale = library(right).amax(abs(right), axis=0).clip(TINY)
-        return in_precision("float64", super().solve(in_precision("float32", right / scale))) * scale
+        scale = arrays.library(right).amax(abs(right), axis=0).clip(TINY)
+        return arrays.in_precision("float64", super().solve(arrays.in_precision("float32", right / scale))) * scale
 
 
 class LowRank(ABC):
@@ -93,7 +85,7 @@ class ColumnBlocks(LowRank):
     """A matrix B that is stored as an array."""
 
     def __init__(self, B: Tensor) -> None:
-        self.B, self.size = B, library(B).linalg.norm(B) ** 2
+        self.B, self.size = B, arrays.library(B).linalg.norm(B) ** 2
 
     def times(self, V: Tensor) -> Tensor:
         return self.B @ V
@@ -112,7 +104,7 @@ class OneRowMore(LowRank):
         self.B, self.row, self.size = B, row, B.size + row @ row
 
     def times(self, V: Tensor) -> Tensor:
-        return library(V).vstack([self.B.times(V), self.row @ V])
+        return arrays.library(V).vstack([self.B.times(V), self.row @ V])
 
     def adjoint(self, x: Tensor) -> Tensor:
         return self.B.adjoint(x[:-1]) + self.row[:, None] * x[-1]
@@ -135,7 +127,7 @@ class LowRankFactor(Factor):
         self.product = lambda x: B.times(B.adjoint(x[:, None]))[:, 0] + D * x
         D = D.clip(LEAST_DIAGONAL * B.size / max(len(D), 1))
         self.B, self.D, inner = B, D[:, None], B.moment(1 / D)
-        add_to_diagonal_(inner, 1.0)
+        arrays.add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 
     def solve(self, right: Tensor) -> Tensor:
@@ -173,18 +165,18 @@ class PartialFactor(Factor):
         settings: Settings,
     ) -> None:
         self.product, n = product, len(D)
-        root = in_precision("float32", D**-0.5)
+        root = arrays.in_precision("float32", D**-0.5)
         random, most = np.random.default_rng(0), max(1, int(settings.partial_rank * n))
-        L, r = filled(root, (n, most), 0.0), 1
-        L[:, 0] = in_precision("float32", (1 + FIRST_COLUMN) * first) * root
-        left = self._remainder(as_numpy(diagonal / D), L[:, :1])
+        L, r = arrays.filled(root, (n, most), 0.0), 1
+        L[:, 0] = arrays.in_precision("float32", (1 + FIRST_COLUMN) * first) * root
+        left = self._remainder(arrays.as_numpy(diagonal / D), L[:, :1])
         while r < most and left.mean() > settings.partial_remainder:
             pivots = np.unique(random.choice(n, min(settings.partial_pivots, most - r), p=left / left.sum()))
             new = columns(pivots) * root[:, None]
             new *= root[pivots]
             new -= L[:, :r] @ L[pivots, :r].T
             corner = 1 * new[pivots]
-            add_to_diagonal_(corner, PIVOT_SHIFT * corner.diagonal().max())
+            arrays.add_to_diagonal_(corner, PIVOT_SHIFT * corner.diagonal().max())
             try:
                 L[:, r : r + len(pivots)] = Cholesky(corner).divided(new)
             except np.linalg.LinAlgError:
@@ -193,16 +185,16 @@ class PartialFactor(Factor):
             left[pivots] = 0.0
             r += len(pivots)
         # Built in single precision, used in doubles: rounding would hide what is small next to the first columns.
-        self.L, self.root = in_precision("float64", L[:, :r]), D**-0.5
+        self.L, self.root = arrays.in_precision("float64", L[:, :r]), D**-0.5
         del L, root
         inner = gram(self.L.T)
-        add_to_diagonal_(inner, 1.0)
+        arrays.add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 
     @staticmethod
     def _remainder(left: np.ndarray, columns: Tensor) -> np.ndarray:
         """Return `left` (n,), the diagonal of the remainder, minus that of CCᵀ for new `columns` C (n, r); ≥ 0."""
-        return np.maximum(left - as_numpy((columns**2).sum(axis=1)), 0.0)
+        return np.maximum(left - arrays.as_numpy((columns**2).sum(axis=1)), 0.0)
 
     def solve(self, right: Tensor) -> Tensor:
         v = right * self.root[:, None]
@@ -220,14 +212,14 @@ class BorderedFactor:
     def __init__(self, factor: Factor, columns: Tensor, corner: Tensor) -> None:
         self.factor, self.coarse, self.columns, self.corner = factor, factor.coarse, columns, corner
         self.solved = factor.roughly(columns)
-        self.border = lu_factor(corner - columns.T @ self.solved)
+        self.border = arrays.lu_factor(corner - columns.T @ self.solved)
         if self.border is None:
             raise ArithmeticError("the bordered system is singular")
 
     def solve(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """Return x and y for a (n,) and b (r,), as accurately as the factor allows."""
         Ma = self.factor.solve(a[:, None])[:, 0]
-        y = lu_solve(self.border, b - self.columns.T @ Ma)
+        y = arrays.lu_solve(self.border, b - self.columns.T @ Ma)
         Ma -= self.solved @ y
         return Ma, y
 

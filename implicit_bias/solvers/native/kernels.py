@@ -20,26 +20,8 @@ from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.floats import TINY
 from implicit_bias._utils.limits import check_memory
 from implicit_bias.features import SubsetFeatures
-from implicit_bias.solvers.native.arrays import (
-    Tensor,
-    add_to_diagonal_,
-    as_numpy,
-    filled,
-    free_on_device,
-    in_precision,
-    library,
-)
-from implicit_bias.solvers.native.factors import (
-    ColumnBlocks,
-    DenseFactor,
-    Factor,
-    LowRank,
-    LowRankFactor,
-    OneRowMore,
-    PartialFactor,
-    Product,
-    SingleFactor,
-)
+from implicit_bias.solvers.native import arrays, factors
+from implicit_bias.solvers.native.arrays import Tensor
 from implicit_bias.solvers.native.settings import Settings
 
 #: What to do if the memory does not suffice.
@@ -63,7 +45,7 @@ class GroupKernels(ABC):
     affordable = 0
 
     def __init__(self, rows: Tensor, H: int, settings: Settings) -> None:
-        self.n, self.H, self.ones, self.settings = len(rows), H, filled(rows, len(rows), 1.0), settings
+        self.n, self.H, self.ones, self.settings = len(rows), H, arrays.filled(rows, len(rows), 1.0), settings
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
@@ -71,32 +53,32 @@ class GroupKernels(ABC):
 
     def single(self, eta: Tensor) -> Tensor:
         """Return K(η) (n, n) in single precision; some subclasses fill only its lower triangle."""
-        return in_precision("float32", self.weighted(eta))
+        return arrays.in_precision("float32", self.weighted(eta))
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> factors.Factor:
         """Return a factor of K(η) + diag(`diagonal`), for many samples in single precision unless `exact`.
 
         Raises ArithmeticError if the matrix is not positive definite in that precision, TooLargeError without memory.
         """
         if self.by_features:
-            return LowRankFactor(self.roots(eta), diagonal)
+            return factors.LowRankFactor(self.roots(eta), diagonal)
         large = self.n >= self.settings.single_from
         if exact or not large:
             if large:
-                need = 16 * self.n**2
-                check_memory(need, f"a step of {self.n} samples in double precision", FEWER, free_on_device(self.ones))
+                need, free = 16 * self.n**2, arrays.free_on_device(self.ones)
+                check_memory(need, f"a step of {self.n} samples in double precision", FEWER, free)
             matrix = self.weighted(eta)
-            add_to_diagonal_(matrix, diagonal)
-            return DenseFactor(matrix)
+            arrays.add_to_diagonal_(matrix, diagonal)
+            return factors.DenseFactor(matrix)
         matrix = self.single(eta)
-        add_to_diagonal_(matrix, in_precision("float32", diagonal))
-        return SingleFactor(matrix, self._product(eta, diagonal))
+        arrays.add_to_diagonal_(matrix, arrays.in_precision("float32", diagonal))
+        return factors.SingleFactor(matrix, self._product(eta, diagonal))
 
-    def roots(self, eta: Tensor) -> LowRank:
+    def roots(self, eta: Tensor) -> factors.LowRank:
         """Return B (n, r) with BBᵀ = K(η), if `by_features`."""
         raise NotImplementedError(f"{type(self).__name__} must define roots(eta), or keep by_features False")
 
-    def _product(self, eta: Tensor, diagonal: Tensor) -> Product:
+    def _product(self, eta: Tensor, diagonal: Tensor) -> factors.Product:
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
 
     @abstractmethod
@@ -148,10 +130,10 @@ class LinearKernels(GroupKernels):
         """
         kernel = self.weighted(eta) + stiffness * column[:, None] * column
         f = self.columns(V) @ eta + b * column
-        kernel, f, old, upper = (as_numpy(values) for values in (kernel, f, lam, box))
+        kernel, f, old, upper = (arrays.as_numpy(values) for values in (kernel, f, lam, box))
         new = _maximised(kernel, f, old, upper, self.settings.passes)
-        if library(lam) is not np:
-            new = library(lam).as_tensor(new, device=lam.device)
+        if arrays.library(lam) is not np:
+            new = arrays.library(lam).as_tensor(new, device=lam.device)
         V += self.adjoint(new - lam)
         return new
 
@@ -183,8 +165,8 @@ class StackedKernels(LinearKernels):
         self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
         self.narrow = A.shape[2] <= settings.narrow_up_to
 
-    def roots(self, eta: Tensor) -> LowRank:
-        return ColumnBlocks(self._root(eta))
+    def roots(self, eta: Tensor) -> factors.LowRank:
+        return factors.ColumnBlocks(self._root(eta))
 
     def _root(self, eta: Tensor) -> Tensor:
         """Return A√η (n, ·) without the columns `used` leaves out."""
@@ -198,35 +180,35 @@ class StackedKernels(LinearKernels):
     @cached_property
     def stack(self) -> Tensor:
         """All kernels, shape (H, n, n)."""
-        stack = filled(self.A, (self.H, self.n, self.n), 0.0)
+        stack = arrays.filled(self.A, (self.H, self.n, self.n), 0.0)
         for h in range(self.H):
             stack[h] = gram(self.A[:, h])
         return stack
 
     def weighted(self, eta: Tensor) -> Tensor:
-        return gram(self._root(eta)) if self.narrow else library(eta).tensordot(eta, self.stack, 1)
+        return gram(self._root(eta)) if self.narrow else arrays.library(eta).tensordot(eta, self.stack, 1)
 
     def single(self, eta: Tensor) -> Tensor:
         if not self.narrow:
             return super().single(eta)
-        return gram(self.rounded * in_precision("float32", eta**0.5)[library(eta).where(self.used)[0]])
+        return gram(self.rounded * arrays.in_precision("float32", eta**0.5)[arrays.library(eta).where(self.used)[0]])
 
     @cached_property
     def rounded(self) -> Tensor:
         """A (n, ·) in single precision, without the columns `used` leaves out."""
-        return in_precision("float32", self.A[:, self.used])
+        return arrays.in_precision("float32", self.A[:, self.used])
 
     def adjoint(self, lam: Tensor) -> Tensor:
-        return library(lam).tensordot(lam, self.A, 1)
+        return arrays.library(lam).tensordot(lam, self.A, 1)
 
     def squares(self, V: Tensor) -> Tensor:
         return (V * V).sum(axis=1)
 
     def columns(self, V: Tensor) -> Tensor:
-        return (library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
+        return (arrays.library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
 
     def outputs(self, V: Tensor) -> Tensor:
-        return library(V).tensordot(self.A, V, 2)
+        return arrays.library(V).tensordot(self.A, V, 2)
 
     def moment(self, weights: Tensor) -> Tensor:
         return gram((self.A.reshape(self.n, -1) * weights[:, None] ** 0.5).T)
@@ -306,7 +288,7 @@ class GatedKernels(LinearKernels):
     @cached_property
     def halved(self) -> GatedKernels:
         """These kernels with inputs, gate values and `share` in single precision."""
-        X, G, share = (in_precision("float32", part) for part in (self.X, self.G, self.share))
+        X, G, share = (arrays.in_precision("float32", part) for part in (self.X, self.G, self.share))
         return GatedKernels(X, G, share, self.settings)
 
     @cached_property
@@ -326,25 +308,25 @@ class GatedKernels(LinearKernels):
 
     def single(self, eta: Tensor) -> Tensor:
         # Only rounded inputs and gate values are used. Many samples fill only the lower triangle, without XXᵀ.
-        half, eta = self.halved, in_precision("float32", eta)
+        half, eta = self.halved, arrays.in_precision("float32", eta)
         if self.H == 1 or self.n <= self.settings.kept_per_input * self.X.shape[1]:
             return half.weighted(eta)
-        kernel, left = filled(half.X, (self.n, self.n), 0.0), half.G * (half.share @ eta)
+        kernel, left = arrays.filled(half.X, (self.n, self.n), 0.0), half.G * (half.share @ eta)
         for rows in row_blocks(self.n):
             kernel[rows, : rows.stop] = left[rows] @ half.G[: rows.stop].T
             kernel[rows, : rows.stop] *= half.X[rows] @ half.X[: rows.stop].T
         return kernel
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> factors.Factor:
         """Return a partial factor if `lam` is given and they are used, unless `exact`; else a whole one."""
         if exact or not self.partial:
             return super().factor(eta, diagonal, exact)
         if lam is None:
             need = 4 * self.n**2 + 8 * self.n * ROWS
-            check_memory(need, f"a step of {self.n} samples", FEWER, free_on_device(self.X))
+            check_memory(need, f"a step of {self.n} samples", FEWER, arrays.free_on_device(self.X))
             return super().factor(eta, diagonal, exact)
         half, squares = self.halved, self.G**2 @ (self.share @ eta)
-        left = half.G * in_precision("float32", self.share @ eta)
+        left = half.G * arrays.in_precision("float32", self.share @ eta)
 
         def columns(pivots: np.ndarray) -> Tensor:
             block = left @ half.G[pivots].T
@@ -355,12 +337,12 @@ class GatedKernels(LinearKernels):
         q, P = self.sweep(lam)
         # With K(η)λ over √(λᵀK(η)λ), K(η) − first firstᵀ remains positive semidefinite.
         first = P @ eta / (eta @ q + TINY) ** 0.5
-        return PartialFactor(columns, squares, first, diagonal, self._product(eta, diagonal), self.settings)
+        return factors.PartialFactor(columns, squares, first, diagonal, self._product(eta, diagonal), self.settings)
 
-    def roots(self, eta: Tensor) -> LowRank:
+    def roots(self, eta: Tensor) -> factors.LowRank:
         # The gate values times √(Sη), times the inputs, shape (n, kd).
         root = (self.share @ eta) ** 0.5
-        return ScaledFeatures(self, root) if self.wide else ColumnBlocks(self._rows(self.G * root))
+        return ScaledFeatures(self, root) if self.wide else factors.ColumnBlocks(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
         """Return all products of gates (n, k) and inputs, shape (n, k·d), with the gate as the slower index."""
@@ -384,7 +366,7 @@ class GatedKernels(LinearKernels):
     @cached_property
     def even(self) -> Tensor:
         """|g_ij| of each column j, shape (k,), if it is the same for all samples i, as in contrasts; else 0."""
-        xp, sizes = library(self.G), abs(self.G)
+        xp, sizes = arrays.library(self.G), abs(self.G)
         most = xp.amax(sizes, 0)
         return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
 
@@ -402,7 +384,7 @@ class GatedKernels(LinearKernels):
             rows = self.X[own] * shares[own, None] ** 0.5
             return rows.T @ rows
 
-        matrix = filled(self.X, (k, d, k, d), 0.0)
+        matrix = arrays.filled(self.X, (k, d, k, d), 0.0)
         whole = product(weights > 0, weights) if self.even.any() else None
         for i in range(k):
             for j in range(i + 1):
@@ -433,7 +415,7 @@ class GatedKernels(LinearKernels):
         return change @ P, P
 
 
-class ScaledFeatures(LowRank):
+class ScaledFeatures(factors.LowRank):
     """The features of gated kernels, scaled by `root` (k,) for each column of gate values, without storing them."""
 
     def __init__(self, kernels: GatedKernels, root: Tensor) -> None:
@@ -442,10 +424,10 @@ class ScaledFeatures(LowRank):
         self.size = (kernels.G**2 @ root**2) @ (kernels.X**2).sum(1)
 
     def times(self, V: Tensor) -> Tensor:
-        return library(V).stack([self.kernels.outputs(self.root * column.reshape(self.shape)) for column in V.T], 1)
+        return arrays.library(V).stack([self.kernels.outputs(self.root * v.reshape(self.shape)) for v in V.T], 1)
 
     def adjoint(self, x: Tensor) -> Tensor:
-        return library(x).stack([(self.root * self.kernels.adjoint(column)).reshape(-1) for column in x.T], 1)
+        return arrays.library(x).stack([(self.root * self.kernels.adjoint(column)).reshape(-1) for column in x.T], 1)
 
     def moment(self, weights: Tensor) -> Tensor:
         size = self.shape[0] * self.shape[1]
@@ -460,13 +442,13 @@ class BorderedKernels(GroupKernels):
     """Gated kernels and one more sample, whose features A (k, d) are not a product of gates and inputs."""
 
     def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
-        super().__init__(filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
+        super().__init__(arrays.filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
         self.own, self.A, self.by_features = kernels, A, kernels.by_features
         self.border, self.corner = kernels.columns(A), kernels.squares(A)
 
-    def roots(self, eta: Tensor) -> LowRank:
+    def roots(self, eta: Tensor) -> factors.LowRank:
         row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
-        return OneRowMore(self.own.roots(eta), row.reshape(-1))
+        return factors.OneRowMore(self.own.roots(eta), row.reshape(-1))
 
     def weighted(self, eta: Tensor) -> Tensor:
         return self._bordered(self.own.weighted(eta), eta)
@@ -476,7 +458,7 @@ class BorderedKernels(GroupKernels):
 
     def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
         """Return K(η) of all samples from `inside`, that of the gated ones, and the border Σ_j S_jh g_j ∘ XA_j."""
-        matrix = filled(inside, (self.n, self.n), 0.0)
+        matrix = arrays.filled(inside, (self.n, self.n), 0.0)
         matrix[:-1, :-1] = inside
         matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
         matrix[-1, -1] = self.corner @ eta
@@ -486,11 +468,11 @@ class BorderedKernels(GroupKernels):
         # V = Φᵀλ + λ̄A.
         V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
         border = (self.A * V).sum(axis=1) @ self.own.share
-        return self.own.squares(V), library(V).vstack([self.own.columns(V), border])
+        return self.own.squares(V), arrays.library(V).vstack([self.own.columns(V), border])
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         P = self.own.directional(change[:-1])[1] + change[-1] * self.border
-        P = library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        P = arrays.library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
         return change @ P, P
 
 

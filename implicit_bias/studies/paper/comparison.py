@@ -160,8 +160,9 @@ def comparison_rows(
         rows.append({"momentum": one.row["momentum"]} | other.row | shares)
     held = {"version": version}
     if "cutoff" in settings:
+        cutoff = settings["cutoff"]
         # A pair of quantile levels is text, too.
-        held["cutoff"] = str(tuple(cutoff) if isinstance(cutoff := settings["cutoff"], list) else cutoff)
+        held["cutoff"] = str(tuple(cutoff) if isinstance(cutoff, list) else cutoff)
     return [row | held for row in rows]
 
 
