@@ -71,7 +71,7 @@ class OwnFeatures(Features):
 
 
 class OwnNorm(Norm):
-    """Nuclear norm, of which only CVXPY knows more, with methods replaced by the arguments."""
+    """Nuclear norm with the least that a norm of one's own needs; the arguments replace methods."""
 
     rotation_invariant = True
 
