@@ -228,10 +228,10 @@ def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
     X = np.nan_to_num(samples.X) if np.isnan(samples.X).any() else samples.X
-    if option is not None or (apart := out_of_scale(X)) is None:
+    if option is not None or (columns := out_of_scale(X)) is None:
         return bool(option)
-    most, least = apart
-    sizes = np.abs(X[:, apart]).max(axis=0)
+    most, least = columns
+    sizes = np.abs(X[:, columns]).max(axis=0)
     names = range(X.shape[1]) if samples.columns is None else samples.columns.encoded
     text = f"input {names[most]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[least]!r}"
     print(f"{text}: all are standardised, in the model too (--no-standardise leaves them)")

@@ -330,11 +330,11 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
             texts.setdefault(kind, []).append((solution.gap if text else 0.0, name, text))
         uneven = binary and self.class_weight is None and abs(problems[0].y.mean()) > UNEVEN
         remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
-        apart = "if that changes nothing, these features do not tell the classes apart"
+        inseparable = "if that changes nothing, these features do not tell the classes apart"
         for kind, each in texts.items():
             _, name, text = max(each, key=lambda one: one[0])
             others = f" and {len(each) - 1} others" if len(each) > 1 else ""
-            message = f"{name}{others}: {kind}" + (f" ({text})" if text else f"; {remedy}; {apart}")
+            message = f"{name}{others}: {kind}" + (f" ({text})" if text else f"; {remedy}; {inseparable}")
             warnings.warn(message, ConvergenceWarning if text else UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:

@@ -76,18 +76,18 @@ def solve_expansions(
     def tasks() -> Iterator[Any]:
         for number, c in enumerate(left):
             limit = options.deadline.left(min(workers / (len(left) - number), 1.0))
-            own = replace(options, start=starts[c], deadline=Deadline(limit))
-            yield delayed(_solved)(features, problems[c], own, solver, factors, solutions[c])
+            limited = replace(options, start=starts[c], deadline=Deadline(limit))
+            yield delayed(_solved)(features, problems[c], limited, solver, factors, solutions[c])
 
     for c, one in zip(left, Parallel(n_jobs)(tasks()), strict=True):
         solutions[c] = one
     return solutions
 
 
-def _may_be_rounded(problem: MarginProblem, found: Solution) -> bool:
+def _may_be_rounded(problem: MarginProblem, solution: Solution) -> bool:
     """Return True if factors, and sums without rounding, may improve the solution: they lose fewer digits."""
-    n, inconclusive = problem.features.n, found.status in (Status.INACCURATE, Status.ITERATION_LIMIT)
-    return inconclusive and (problem.features.k > 1 or n <= FACTORED or found.gap == np.inf)
+    n, inconclusive = problem.features.n, solution.status in (Status.INACCURATE, Status.ITERATION_LIMIT)
+    return inconclusive and (problem.features.k > 1 or n <= FACTORED or solution.gap == np.inf)
 
 
 def _by_rows(
@@ -235,10 +235,10 @@ def _best(
     """Return the best bounds of `best` and the candidates, which end when the gap is closed or the deadline passes."""
     proved = problem
     for answer, along in candidates:
-        own = problem.replace(features=along)
-        new = certified(own, solver, answer, options)
+        candidate = problem.replace(features=along)
+        new = certified(candidate, solver, answer, options)
         # The features of the lower bound tell whether only rounding is left of them.
-        proved = own if best is None or new.lower_bound > best[0].lower_bound else proved
+        proved = candidate if best is None or new.lower_bound > best[0].lower_bound else proved
         by = np.divide(new.weights, along.sizes[:, None], out=np.zeros_like(new.weights), where=new.weights != 0)
         upper = (new, by * along.coefficients)
         if best is None:

@@ -431,33 +431,33 @@ def _newton(
     if not len(F):
         return s, h, q, usual
 
-    own, old, matrix, fixed = s[F], h[F], _gathered(K, F, F), np.empty(0, dtype=int)
-    inner = matrix @ own.astype(K.dtype)
-    bounded, rest = old - inner, q - float(own @ (2 * old - inner))
+    free, old, matrix, fixed = s[F], h[F], _gathered(K, F, F), np.empty(0, dtype=int)
+    inner = matrix @ free.astype(K.dtype)
+    bounded, rest = old - inner, q - float(free @ (2 * old - inner))
     try:
         system = _FreeSystem(matrix, y[F], bounded, paired, ridge)
     except np.linalg.LinAlgError:
         return s, h, q, mu
     while True:
-        u, w, Ku, Kw = system.line(own, fixed)
+        u, w, Ku, Kw = system.line(free, fixed)
         # sᵀKs = aμ² + bμ + c shall be 1.
         a, b, c = float(u @ Ku), float(2 * u @ (bounded - Kw)), float(w @ (Kw - 2 * bounded)) + rest
         square = b * b - 4 * a * (c - 1)
         root = (np.sqrt(square) - b) / (2 * a) if a > 0 and square >= 0 else usual
         mu = float(np.clip(root if root > 0 else usual, mu / MOST_FACTOR, MOST_FACTOR * mu))
-        change = mu * u - w - own
+        change = mu * u - w - free
         change[fixed] = 0.0
-        room = np.where(change > 0, high[F] - own, low[F] - own)
+        room = np.where(change > 0, high[F] - free, low[F] - free)
         shares = np.divide(room, change, out=np.full(len(F), np.inf), where=change != 0)
         step = min(1.0, float(shares.min()))
-        own = np.where(shares <= step, np.where(change > 0, high[F], low[F]), own + step * change)
+        free = np.where(shares <= step, np.where(change > 0, high[F], low[F]), free + step * change)
         reached = np.flatnonzero(shares <= step)
         if step == 1.0 or len(fixed) + len(reached) > FIXED * len(F):
             break
         fixed = np.concatenate([fixed, reached])
         system.prepare(reached, np.argsort(shares)[:COLUMNS])
     new = s.copy()
-    new[F] = own
+    new[F] = free
     h_new = h + K @ (new - s).astype(K.dtype)
     # The root belongs to a whole step; a step that a bound cuts leaves s nearly where it was.
     return new, h_new, q + float((new - s) @ (h + h_new)), mu if step == 1.0 else usual

@@ -162,15 +162,15 @@ class LayerFunction(Objective):
         self.age += 1
         if self.ball == np.inf and self.age < PATIENCE:
             return u, before
-        apart = self.mix(1.0, u, -1.0, before)
-        step = max(self.dot(apart, apart), 0.0) ** 0.5
+        difference = self.mix(1.0, u, -1.0, before)
+        step = max(self.dot(difference, difference), 0.0) ** 0.5
         if self._angle(u) + 2 * step <= self.ball and self.age < PATIENCE:
             return u, before
         parts, readouts = (np.stack(both) for both in zip(self._explicit(u), self._explicit(before), strict=True))
         margins = self._all_margins(parts[0], readouts[0]).min(0)
         least = int(margins.argmin())
-        beyond = margins - margins[least] - np.log(self.count / np.finfo(float).eps) / radius**2
-        angles = beyond / (self.slopes + self.slopes[least])
+        excess = margins - margins[least] - np.log(self.count / np.finfo(float).eps) / radius**2
+        angles = excess / (self.slopes + self.slopes[least])
         kept = angles <= REACH * step
         whole = step > LONG or kept.mean() > NEARLY_ALL
         self.ball, self.age = np.inf if whole else float(angles[~kept].min()), 0
@@ -330,14 +330,14 @@ class WeightFunction(LayerFunction):
                 self.moments, self.axes = np.linalg.eigh(moments)
         self.directions += 1
         sharpness = radius * (radius / rho)
-        squares, steered = (self._split(vector)[1] ** 2).sum(0)[:, None], np.empty_like(tangent)
+        squares, damped = (self._split(vector)[1] ** 2).sum(0)[:, None], np.empty_like(tangent)
         of_readout = tangent[: self.free.size].reshape(self.free.shape)
         # Where a weight's curvature overflows, it stays.
         with np.errstate(over="ignore"):
-            self._parts(steered)[:] = self._parts(tangent) / (1.0 + sharpness * squares * self.spectrum)
+            self._parts(damped)[:] = self._parts(tangent) / (1.0 + sharpness * squares * self.spectrum)
             moved = (of_readout @ self.axes / (1.0 + sharpness * self.moments.clip(0.0))) @ self.axes.T
-        steered[: self.free.size] = (self.free * moved).ravel()
-        return self.mix(1.0, steered, -self.dot(steered, vector), vector[-self.tail :])
+        damped[: self.free.size] = (self.free * moved).ravel()
+        return self.mix(1.0, damped, -self.dot(damped, vector), vector[-self.tail :])
 
 
 def values_at(X: Array, gates: Array | None, parts: Array) -> Array:

@@ -156,9 +156,9 @@ def _cells(lines: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def _around(lines: list[list[int]], through: np.ndarray) -> np.ndarray:
     """Return the distinct patterns 1(⟨u, v⟩ > 0), shape (cells, q), of the q lines v with the indices `through`."""
-    own = [lines[i] for i in through]
-    columns = [*_independent(own)]
-    return _distinct(_cells([[line[c] for c in columns] for line in own])[0])[0]
+    crossing = [lines[i] for i in through]
+    columns = [*_independent(crossing)]
+    return _distinct(_cells([[line[c] for c in columns] for line in crossing])[0])[0]
 
 
 def _rays(lines: list[list[int]]) -> np.ndarray:

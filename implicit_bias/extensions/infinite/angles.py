@@ -100,8 +100,8 @@ class Points:
                 lengths = self.norms[rows_of, None], second.norms[None, columns]
                 pairs = GaussianPairs(*lengths, cosine, _angles(*directions, cosine))
                 if others is None:
-                    own = np.arange(rows.stop - rows.start)
-                    pairs.cosine[own, own], pairs.angle[own, own] = 1 + 0 * pairs.r[:, 0], 0 * pairs.r[:, 0]
+                    same = np.arange(rows.stop - rows.start)
+                    pairs.cosine[same, same], pairs.angle[same, same] = 1 + 0 * pairs.r[:, 0], 0 * pairs.r[:, 0]
                 yield rows_of, columns, pairs
                 if progress is not None:
                     done, n = rows_of.stop, len(self)

@@ -161,8 +161,8 @@ def largest_cosine(points: Points) -> Number:
     most = 0 * points.norms[0]
     for rows in row_blocks(len(points)):
         cosines = abs(points.directions[rows] @ points.directions[rows.start :].T)
-        own = np.arange(len(cosines))
-        cosines[own, own] = 0 * most
+        diagonal = np.arange(len(cosines))
+        cosines[diagonal, diagonal] = 0 * most
         most = max(most, cosines.max())
     return min(1 + 0 * most, most + unit_of(points.norms) * (points.rows.shape[1] + 8))
 

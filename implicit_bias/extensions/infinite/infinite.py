@@ -411,9 +411,9 @@ def predict(
     checks.check_size(len(times) * m * (m if covariance else targets.shape[1]), "the predictions at all times")
     last = m * (m + 1) // 2 if covariance else 0
     first, second, total = np.cumsum([n * (n + 1) // 2, m * n, last]).tolist()
-    own = network.kernels(X, tolerance=tolerance, progress=_shifted(progress, 0, total))
+    training = network.kernels(X, tolerance=tolerance, progress=_shifted(progress, 0, total))
     cross = network.kernels(Z, X, tolerance=tolerance, progress=_shifted(progress, first, total))
-    chosen, across = (own.ntk, cross.ntk) if which == "all" else (own.nngp, cross.nngp)
+    chosen, across = (training.ntk, cross.ntk) if which == "all" else (training.nngp, cross.nngp)
     values, vectors = _decomposed(chosen, ridge, singular=np.inf not in times)
     shares = np.array([_shares(values, t) for t in times])
     factors = vectors @ (shares[..., None] * (vectors.T @ targets)).swapaxes(0, 1).reshape(n, -1)
@@ -424,7 +424,7 @@ def predict(
     new = network.kernels(Z, tolerance=tolerance, progress=_shifted(progress, second, total)).nngp.values
     # In the eigenbasis of Θ, A is Θ_zx times the diagonal matrix of shares.
     rotated, shared = across.values @ vectors, cross.nngp.values @ vectors
-    prior = vectors.T @ own.nngp.values @ vectors + noise * np.eye(n)
+    prior = vectors.T @ training.nngp.values @ vectors + noise * np.eye(n)
     covariances = np.empty((len(times), m, m))
     for matrix, share in zip(covariances, shares, strict=True):
         # K_zz + S + Sᵀ with S = A (½(K + σ²I) Aᵀ − K_xz).

@@ -68,9 +68,9 @@ class Layer:
             constants = float(dual.error), float(series.error), value_lipschitz, slope_lipschitz, turning
             return cls(norms, *squares, *constants, terms, dual, series)
         zeros = 0 * norms
-        own = GaussianPairs(norms, norms, zeros + 1, zeros)
+        equal = GaussianPairs(norms, norms, zeros + 1, zeros)
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = activation.dual(own) + zeros, activation.pair(own) + zeros
+            squares = activation.dual(equal) + zeros, activation.pair(equal) + zeros
         if not (np.isfinite(squares).all() and min(map(np.min, squares)) > 0):
             raise InputError(f"lengths from {norms[0]:.3g} to {norms[-1]:.3g} leave floating point; scale the points")
         error, slope_error = activation.dual_rounding(norms) * EPS, activation.rounding(norms) * EPS

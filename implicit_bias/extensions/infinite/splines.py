@@ -232,15 +232,15 @@ class _Pieces:
         at = np.asarray(z)
         pieces = np.searchsorted(self.t, at)
         value = sum(self.c[pieces, m] * at**m for m in range(self.c.shape[1]))
-        for own in self.exponentials:
-            here = pieces == own.piece
-            value = value + np.where(here, own.height * np.exp(own.rate * (np.where(here, at, own.end) - own.end)), 0.0)
+        for term in self.exponentials:
+            here = pieces == term.piece
+            value += np.where(here, term.height * np.exp(term.rate * (np.where(here, at, term.end) - term.end)), 0.0)
         return np.asarray(value)
 
     @property
     def slope(self) -> _Pieces:
         """Derivative between the breakpoints."""
-        slopes = (own._replace(height=own.rate * own.height) for own in self.exponentials)
+        slopes = (term._replace(height=term.rate * term.height) for term in self.exponentials)
         return _Pieces(self.t, self.c[:, 1:] * np.arange(1.0, self.c.shape[1]), tuple(slopes))
 
     @property
@@ -253,7 +253,7 @@ class _Pieces:
     def largest(self) -> float:
         """Bound of |f| for f with constant polynomials: the largest |c| + Σ|height| of a piece."""
         sizes = np.abs(self.c[:, 0])
-        np.add.at(sizes, [own.piece for own in self.exponentials], [abs(own.height) for own in self.exponentials])
+        np.add.at(sizes, [term.piece for term in self.exponentials], [abs(term.height) for term in self.exponentials])
         return float(sizes.max())
 
     def truncated(self) -> list[_Truncated]:
@@ -267,13 +267,13 @@ class _Pieces:
             factors = np.zeros(self.c.shape[1])
             factors[: len(change.coef)] = change.coef
             parts.append(_Truncated(start, start, tuple(factors.tolist())))
-        for own in self.exponentials:
-            side = -1 if own.rate > 0 else 1
-            ends = own.end, _interval(self.t, own.piece)[own.rate < 0]
-            heights = own.height, own.height * math.exp(own.rate * (ends[1] - ends[0]))
+        for term in self.exponentials:
+            side = -1 if term.rate > 0 else 1
+            ends = term.end, _interval(self.t, term.piece)[term.rate < 0]
+            heights = term.height, term.height * math.exp(term.rate * (ends[1] - ends[0]))
             for sign, end, height in zip((1, -1), ends, heights, strict=True):
                 if height:
-                    parts.append(_Truncated(side * end, side * end, (sign * height,), abs(own.rate), side))
+                    parts.append(_Truncated(side * end, side * end, (sign * height,), abs(term.rate), side))
         return [part for part in parts if any(part.factors)]
 
 
@@ -324,10 +324,10 @@ def spline(
         raise InputError(f"pieces must be a list of {len(t) + 1} polynomials, one more than there are breaks")
     c = np.zeros((len(pieces), 3))
     for row, piece in zip(c, pieces, strict=True):
-        own = as_floats(piece, "a piece", 1)
-        if len(own) > 3:
-            raise InputError(f"a piece has at most three coefficients, c_0 + c_1 z + c_2 z², not {len(own)}")
-        row[: len(own)] = own
+        coefficients = as_floats(piece, "a piece", 1)
+        if len(coefficients) > 3:
+            raise InputError(f"a piece has at most three coefficients, c_0 + c_1 z + c_2 z², not {len(coefficients)}")
+        row[: len(coefficients)] = coefficients
     check_range(np.abs(np.concatenate([t[t != 0], c[c != 0], [1.0]])), "breaks and coefficients", *SIZE_RANGE)
     function = _Pieces(t, c, _as_exponentials(t, exponentials))
     slope = function.slope

@@ -92,14 +92,14 @@ class ConeKernels(GroupKernels):
         add_to_diagonal_(A, diagonal[: self.samples])
         return ArrowFactor(A, self._blocks(eta, np.split(diagonal[self.samples :], self.H)))
 
-    def _blocks(self, eta: Array, own: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
+    def _blocks(self, eta: Array, diagonals: list[Array]) -> Iterable[tuple[Array, Array, np.ndarray]]:
         """Yield D_h with its diagonal, B_h and the mask of samples that are on; raise ArithmeticError if `late()`."""
         inside, across = self.gram[np.ix_(self.nonzero, self.nonzero)], self.gram[self.nonzero]
         for h, (c, g) in enumerate(zip(self.sides.T, self.margins.T, strict=True)):
             if self.late():
                 raise ArithmeticError("out of time")
             D, open_ = eta[h] * c[:, None] * inside * c, g != 0
-            add_to_diagonal_(D, own[h])
+            add_to_diagonal_(D, diagonals[h])
             yield D, eta[h] * c[:, None] * across[:, open_] * g[open_], open_
 
     def adjoint(self, lam: Array) -> Array:

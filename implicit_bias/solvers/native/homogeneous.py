@@ -74,10 +74,10 @@ class Element:
 
     def unit(self) -> Element:
         """Return the identity of the Jordan product."""
-        found = self.each(lambda u: 0 * u)
-        found.cones[:, 0] += 1
-        blocks = tuple(block + np.eye(len(block), dtype=int) for block in found.blocks)
-        return Element(found.lines + 1, found.cones, blocks)
+        unit = self.each(lambda u: 0 * u)
+        unit.cones[:, 0] += 1
+        blocks = tuple(block + np.eye(len(block), dtype=int) for block in unit.blocks)
+        return Element(unit.lines + 1, unit.cones, blocks)
 
     def dot(self, other: Element) -> Any:
         """Return the inner product, a number."""
@@ -232,12 +232,12 @@ class EmbeddedProgram:
     @cached_property
     def squares(self) -> Any:
         """The matrices −AᵀJA of the rows A of each cone, shape (H, N, N)."""
-        found = -self.cones[:, :1].transpose(0, 2, 1) * self.cones[:, :1]
-        for square, A in zip(found, self.cones[:, 1:], strict=True):
+        squares = -self.cones[:, :1].transpose(0, 2, 1) * self.cones[:, :1]
+        for square, A in zip(squares, self.cones[:, 1:], strict=True):
             if self.late():
                 raise ArithmeticError("the time is up")
             square += A.T @ A
-        return found
+        return squares
 
     def value(self, x: Any, b: Any, z: Element) -> Any:
         """Return cᵀx + eᵀb + hᵀz."""

@@ -304,14 +304,14 @@ class NewtonSystem:
         self.q, self.P, f, self.partial = q / at.rho**2, P / at.rho, f / at.rho, at.partial and self.kernels.partial
         self.residual = program.residual(at, self.q, f)
         q, P, box, H = self.q, self.P, program.box, len(q)
-        diagonal, own, more = at.split(at.second / at.first)
+        diagonal, eta_diagonal, more = at.split(at.second / at.first)
         c, corner = f / at.rho, at.eta @ q / at.rho
         if box is not None:
             diagonal, c, corner = diagonal + more, c + more * box, corner + more @ box**2
         #: Columns and corner of the bordered system, and the arguments of `kernels.factor`.
         self.columns = library(P).concatenate([P, -c[:, None], program.equalities], 1)
         self.corner = filled(P, 2 * (self.columns.shape[1],), 0.0)
-        add_to_diagonal_(self.corner[:H, :H], -own)
+        add_to_diagonal_(self.corner[:H, :H], -eta_diagonal)
         self.corner[H, :H] = self.corner[:H, H] = -(q + 1) / 2
         self.corner[H, H] = corner
         self.weights, self.diagonal = at.eta / at.rho, diagonal
@@ -366,9 +366,9 @@ class NewtonSystem:
         settings = self.kernels.settings
         if not step.longest < settings.short_step or self.factor.coarse:
             return step
-        ahead = self.at.moved(min(1.0, step.longest + settings.beyond), step).products
+        moved = self.at.moved(min(1.0, step.longest + settings.beyond), step).products
         least, most = target / settings.spread, target * settings.spread
-        change = (ahead.clip(least, most) - ahead).clip(-most, None)
+        change = (moved.clip(least, most) - moved).clip(-most, None)
         residual, products = step.removes
         longer = self.solution(residual, products - self._paired(change))
         better = longer.longest > step.longest + settings.longer and self._left(longer) < self._left(step)
@@ -386,9 +386,9 @@ class NewtonSystem:
         length = settings.to_boundary * direction.longest
         if not length > settings.shortest_step or not all_finite(direction.values):
             return None
-        found = self.at.moved(length, direction)
-        found.partial = self.partial
-        return found
+        reached = self.at.moved(length, direction)
+        reached.partial = self.partial
+        return reached
 
     def solution(self, residual: tuple[Tensor, Tensor], products: Tensor) -> Direction:
         """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw."""
@@ -415,10 +415,10 @@ class NewtonSystem:
         precision.
         """
         affordable, settings = self.kernels.affordable, self.kernels.settings
-        while (found := self.factor.solve_to(settings, a, right, affordable)) is None:
+        while (solution := self.factor.solve_to(settings, a, right, affordable)) is None:
             partial, self.partial = self.partial, False
             self._prepare(exact=not partial)
-        return found
+        return solution
 
 
 @dataclass(frozen=True)
@@ -454,7 +454,7 @@ class Outcome:
 
     def iterate(self, gap: float) -> Point:
         """Return the last iterate with a gap of at least `gap`, else the first, to start a similar program."""
-        far = [point for found, point in self.path if found >= gap]
+        far = [point for reached, point in self.path if reached >= gap]
         return far[-1] if far else self.path[0][1]
 
 

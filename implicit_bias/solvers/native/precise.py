@@ -295,7 +295,7 @@ class PreciseSet(GrowingSet, Support):
         program.solve()
         self.iterations, self.stopped, self.failed = program.iterations, program.stopped, not program.upper < np.inf
         #: λ̂ of the rows, and whether the lower bound rose by more than `tol`.
-        self.own = program.lam[: len(self.rows)]
+        self.lam_of_rows = program.lam[: len(self.rows)]
         self.rose = program.lower > self.bounds.lower * (1 + self.tol)
         if program.lower > self.bounds.lower:
             self.lam = program.dual()
@@ -314,7 +314,7 @@ class PreciseSet(GrowingSet, Support):
     def update(self, new: np.ndarray) -> None:
         """Drop rows only if the lower bound rose and there would be more than FULL."""
         full = self.rose and len(self.rows) + len(new) > FULL
-        self.renew(new, self.own, self.f, None if self.box is None else self.box[self.rows], full)
+        self.renew(new, self.lam_of_rows, self.f, None if self.box is None else self.box[self.rows], full)
 
 
 class SetProgram:
@@ -333,8 +333,8 @@ class SetProgram:
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
         #: Rows (N, H, r), the `free` ones with a variable λ̂ first, and their ỹ and p̂.
         self.A = np.concatenate([whole.samples(rows), *means])
-        own = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
-        self.column = np.concatenate([column[rows], own])
+        of_joined = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
+        self.column = np.concatenate([column[rows], of_joined])
         self.box = None if box is None else np.concatenate([box[rows], self.totals])
         self.free, self.lam = len(rows), _exact(np.zeros(len(self.A)))
         #: Best bounds: the lower one, by `lam`, holds for all samples, the upper one for those of the set.
@@ -402,24 +402,24 @@ def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
     """Return the last iterate for `conic_form` of all samples, in many digits, after at most `most` iterations."""
     (n, k, d), m = problem.features.shape, 0 if problem.constraints is None else len(problem.constraints.equal)
     W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
-    found = Answer(W, lam, -1, watch(), b, mu)
+    answer = Answer(W, lam, -1, watch(), b, mu)
     try:
         form = conic_form(problem, _signed, _exact)
     except TooLargeError as error:
-        return replace(found, iterations=0, reason=str(error))
+        return replace(answer, iterations=0, reason=str(error))
 
     def observe(at: EmbeddedIterate) -> bool:
         """Keep an iterate; return True at a small gap, at a hard margin below NO_MARGIN, or at a limit."""
-        nonlocal found
-        iterations, (W, b, lam, mu) = found.iterations + 1, form.solution(at)
+        nonlocal answer
+        iterations, (W, b, lam, mu) = answer.iterations + 1, form.solution(at)
         stopped = watch() or (Status.ITERATION_LIMIT if iterations >= most else None)
-        found = Answer(W, lam, iterations, stopped, b, mu)
+        answer = Answer(W, lam, iterations, stopped, b, mu)
         lower = -(form.program.h.dot(at.z) + form.program.e @ at.b) / at.tau
         infeasible = (problem.hard or problem.affine) and lower >= 1 / NO_MARGIN
         return bool(stopped or infeasible or at.product() <= CONIC_TOL * at.tau**2 * abs(lower))
 
     maximise(replace(form.program, late=watch), partial(ExactFactor, stop=watch), observe)
-    return found
+    return answer
 
 
 def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadline) -> tuple[Array, float]:

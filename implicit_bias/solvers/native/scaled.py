@@ -193,9 +193,9 @@ class GatedProblem(ScaledProblem):
         self._prepare(input_scale, contrasts(parts, form.index, settings))
         self.X, self.G = sparse_if_faster(self.to_device(features.X)), self.to_device(self.contrasts.of(gates))
 
-    def _prepare(self, input_scale: float, found: Contrasts) -> None:
+    def _prepare(self, input_scale: float, of_gates: Contrasts) -> None:
         """Set the attributes of gates and inputs; `inputs` are those that are not zero in every sample."""
-        self.contrasts, share = found, found.share
+        self.contrasts, share = of_gates, of_gates.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
         self.inputs = self.to_device(np.flatnonzero(self.problem.features.largest().any(axis=0)))
@@ -223,8 +223,8 @@ class GatedProblem(ScaledProblem):
             size = float(length(as_numpy(X[0, constant])))
             X = library(X).hstack([X[:, ~constant], filled(X, (len(X), 1), size)])
         X, by_features = X * self.signs[rows, None], self.by_features(len(rows))
-        own = GatedKernels(X, self.gates_of(rows), self.share, self.settings, by_features, self.wide)
-        return own if more is None else BorderedKernels(own, self.adjoint(more)[:, self.inputs])
+        kernels = GatedKernels(X, self.gates_of(rows), self.share, self.settings, by_features, self.wide)
+        return kernels if more is None else BorderedKernels(kernels, self.adjoint(more)[:, self.inputs])
 
     def _kernel_numbers(self, samples: int) -> int:
         """Count doubles of a step: a partial factor, or a whole one and XXᵀ if stored, and rows of inputs and gates."""

@@ -106,11 +106,11 @@ def _solve_form(
     if ours is None or options.stop():
         return incumbent.answer(0, options.stop()), incumbent.bounds
 
-    def answer(found: Outcome) -> Answer:
+    def answer(outcome: Outcome) -> Answer:
         """Return a result for all samples in the original coordinates."""
-        lam, eta, b = found.weights
-        weights, dual, intercept = ours.weights(lam, eta), ours.dual(found.lam), ours.intercept(b)
-        return Answer(weights, dual, found.iterations, found.stopped, intercept, reason=found.reason)
+        lam, eta, b = outcome.weights
+        weights, dual, intercept = ours.weights(lam, eta), ours.dual(outcome.lam), ours.intercept(b)
+        return Answer(weights, dual, outcome.iterations, outcome.stopped, intercept, reason=outcome.reason)
 
     def watch(
         inside: int,
@@ -138,16 +138,16 @@ def _solve_form(
         return watch(0, ours.n, best.bounds, epoch, best.bounds, best if best.iterations == epoch else None, epochs)
 
     limit = (settings.max_iterations if options.max_iterations is None else options.max_iterations) - before
-    found = ours.nothing_known()
+    outcome = ours.nothing_known()
     # An earlier solution is a faster start than screening, unless many of its λ are at their bound.
     share = None if start is None else ours.to_device(start / problem.upper_bounds)
     warm = share is not None and not many_bounded(share, share.max() + 0 * share, settings)
     pays = not ours.few or (ours.sparse_groups and start is None)
     if not warm and pays and (ours.box is not None or not ours.few_features):
         with one_thread():
-            found = screen(ours, tol, limit, screened, options.deadline.passed)
-    if found.stopped is None:
+            outcome = screen(ours, tol, limit, screened, options.deadline.passed)
+    if outcome.stopped is None:
         # Later, and after screening, an error would discard the results so far.
-        rounds = SampleSet(ours, start, found, tol, limit, watch, options.limited)
-        found = rounds.run(strict=before == 0 and found.iterations == 0)
-    return answer(found), Bounds(found.bounds.lower / ours.scale, found.bounds.upper / ours.scale)
+        rounds = SampleSet(ours, start, outcome, tol, limit, watch, options.limited)
+        outcome = rounds.run(strict=before == 0 and outcome.iterations == 0)
+    return answer(outcome), Bounds(outcome.bounds.lower / ours.scale, outcome.bounds.upper / ours.scale)

@@ -157,9 +157,9 @@ class SpectralConditions(MatrixConditions):
         if guess is not None:
             c_T -= guess.T * guess.theta
             missing_V = missing_V - guess.Q @ guess.W
-            ahead = self.J.T @ guess.W
-            twist = guess.T * ahead @ self.Y.T
-            R = R + at.T * ahead @ ahead.T + twist + twist.T
+            JW = self.J.T @ guess.W
+            twist = guess.T * JW @ self.Y.T
+            R = R + at.T * JW @ JW.T + twist + twist.T
             right = right - guess.T * rows.times(guess.W)
         P = at.T * self.inverse @ missing_V @ self.Y.T
         fixed = self.folded(R + P + P.T)

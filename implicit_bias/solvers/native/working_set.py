@@ -81,12 +81,12 @@ class Support:
         rows = _of_both_classes(np.sort(drawn), y, size)
         return cls(rows, rows[:0], y)
 
-    def beyond(self, f: Any, least: Any = 1) -> Any:
+    def shortfall(self, f: Any, least: Any = 1) -> Any:
         """Return by how much samples are violated: `least` − f, for `bounded` ones f − `least`, and −∞ for rows."""
-        beyond = least - f
-        beyond[self.bounded] *= -1
-        beyond[self.rows] = -float("inf")
-        return beyond
+        shortfall = least - f
+        shortfall[self.bounded] *= -1
+        shortfall[self.rows] = -float("inf")
+        return shortfall
 
     def scattered(self, lam: Any, p: Any, n: int) -> Any:
         """Return λ (n,), given that of the rows and then of the row of `bounded` samples, with upper bounds p (n,)."""
@@ -98,9 +98,9 @@ class Support:
 
     def outside(self, f: Any, most: int) -> np.ndarray:
         """Return at most `most` violated samples, worst first."""
-        beyond = self.beyond(f).astype(np.float64)
-        order = np.argsort(-beyond, kind="stable")[:most]
-        return order[beyond[order] > 0]
+        shortfall = self.shortfall(f).astype(np.float64)
+        order = np.argsort(-shortfall, kind="stable")[:most]
+        return order[shortfall[order] > 0]
 
     def leaving(self, lam: Any, away: Any, room: Any, drops: Any) -> tuple[Any, Any]:
         """Return masks of inactive rows among those in `drops`, and of rows at their bound that have not `left` before.
@@ -240,12 +240,12 @@ class SampleSet(GrowingSet, Support):
             between[away.argsort()[: settings.least_samples]] = True
         narrow = scaled.sparse_groups and self.part.by_features(int(between.sum()))
         most = scaled.n if scaled.box is None or narrow else settings.known_support_up_to
-        beyond = xp.where(between, abs(away), np.inf).argsort()[most:]
-        joined = many or bool(between[beyond].any())
-        between[beyond] = False
+        surplus = xp.where(between, abs(away), np.inf).argsort()[most:]
+        joined = many or bool(between[surplus].any())
+        between[surplus] = False
         for side in (scaled.positive, ~scaled.positive):
-            own = xp.where(side)[0]
-            between[own[abs(away[own]).argsort()[: settings.nearest]]] = True
+            members = xp.where(side)[0]
+            between[members[abs(away[members]).argsort()[: settings.nearest]]] = True
         rows, others = (xp.where(part)[0] for part in (between, ~between & low))
         return rows, others if joined else others[:0]
 
@@ -267,12 +267,12 @@ class SampleSet(GrowingSet, Support):
             most, self.checked = self.most - self.best.iterations, self.best
             self.outcome = descend(self.program, self.aim, most, self.start, self._seen)
             ended, whole = self.outcome.stopped in (None, Status.INTERRUPTED), size == scaled.n
-            found = self._evaluated(self.outcome) if ended or whole or not self.limited else self.checked
+            evaluated = self._evaluated(self.outcome) if ended or whole or not self.limited else self.checked
         iterations = self.best.iterations + self.outcome.iterations
-        bounds = Bounds(self._lower(self.outcome), found.bounds.upper)
+        bounds = Bounds(self._lower(self.outcome), evaluated.bounds.upper)
         # A round that misses its aim would miss it again: it is the last one unless members are added.
         self.last = (self.last or self.outcome.bounds.gap > self.aim) and len(self.missing) == 0
-        best = self.checked.better(self._scattered(self.outcome.lam), found.weights, bounds, iterations)
+        best = self.checked.better(self._scattered(self.outcome.lam), evaluated.weights, bounds, iterations)
         self.best = replace(best, stopped=self.outcome.stopped, reason=self.outcome.reason)
         self.failed = self.outcome.bounds.upper == float("inf")
 
@@ -306,11 +306,11 @@ class SampleSet(GrowingSet, Support):
         q, P = program.kernels.sweep(lam)
         value, every, whole_eta = float(eta @ q**0.5), self._scattered(lam), filled(eta, scaled.H, 0.0)
         whole_eta[self.groups] = eta
-        own = program.with_intercept(P @ eta, b)
+        margins = program.with_intercept(P @ eta, b)
         whole = len(self.rows) == scaled.n
-        self.f = self._scattered(own) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
+        self.f = self._scattered(margins) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
-        self.least = upper_bound(value, own, program.box)[1]
+        self.least = upper_bound(value, margins, program.box)[1]
         bounds = Bounds(self._lower(outcome), upper_bound(value, self.f, scaled.box)[0])
         return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, whole_eta, b), bounds=bounds)
 
@@ -322,16 +322,16 @@ class SampleSet(GrowingSet, Support):
 
         The share `growth` of the set limits their number, and `more` is True if violated samples are left.
         """
-        beyond, settings = self.beyond(self.f, self.least), self.settings
+        shortfall, settings = self.shortfall(self.f, self.least), self.settings
         most = max(settings.least_samples - len(self.rows), int(settings.growth * len(self.rows)))
         if self.shares is not self.scaled.box:
             new = self._costly()
             self.more = len(new) > most
             return new[:most]
-        order = (-beyond).argsort()[: most + 1]
-        wrong = int((beyond[order] > 0).sum())
+        order = (-shortfall).argsort()[: most + 1]
+        wrong = int((shortfall[order] > 0).sum())
         self.more = wrong > most
-        new = order[beyond[order] > -settings.near * max(self.least, 0.0)] if wrong else order[:0]
+        new = order[shortfall[order] > -settings.near * max(self.least, 0.0)] if wrong else order[:0]
         return new[:most]
 
     def _costly(self) -> Tensor:
@@ -354,12 +354,12 @@ class SampleSet(GrowingSet, Support):
         self.stage = len(gaps) if len(new) == 0 else min(self.stage + (not self.more), len(gaps))
         inactive = at_bound = self.rows < 0
         if self.least > 0 and len(self.rows) + len(new) > settings.least_samples:
-            own, box = self.outcome.lam[: len(self.rows)], self.program.box
+            lam, box = self.outcome.lam[: len(self.rows)], self.program.box
             rho = self.outcome.lam.sum() / self.outcome.bounds.lower
-            room = None if box is None else box[: len(own)] * rho - own
+            room = None if box is None else box[: len(lam)] * rho - lam
             # At a small gap, fewer rows would save less than the rounds that bring some of them back.
             drops = ~self.left[self.rows] & bool(self.aim > gaps[-1] or len(self.bounded))
-            inactive, at_bound = self.leaving(own, self.f[self.rows] / self.least - 1, room, drops)
+            inactive, at_bound = self.leaving(lam, self.f[self.rows] / self.least - 1, room, drops)
         self.left[self.rows[inactive | at_bound]] = True
         far = max(settings.warm_least, settings.warm_share * self.best.bounds.gap)
         near = self.outcome.iterate(min(settings.warm_gap, far))
@@ -372,7 +372,7 @@ class SampleSet(GrowingSet, Support):
         if box is not None:
             little = xp.clip(box[rows] * near.rho / 2, None, little)
         lam[rows] = xp.where(lam[rows] > 0, lam[rows], little)
-        own = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
+        starting = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
         if box is not None:
             every = filled(u, scaled.n, np.nan)
             every[old], every[kept] = u[:m], u[-1]
@@ -387,15 +387,15 @@ class SampleSet(GrowingSet, Support):
         self.rows, self.bounded, self.program = rows, bounded, self.part.program(rows, bounded, self.shares)
         # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
         cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
-        self.start = None if cold else _restart(self.program, near, eta[self.groups], own, u)
+        self.start = None if cold else _restart(self.program, near, eta[self.groups], starting, u)
 
     def _warm_start(self, program: Program) -> Point:
         """Return a feasible iterate near the best weights, with every λ at some distance from 0."""
         (lam, eta, b), xp = self.best.weights, library(self.rows)
-        own, little = lam[self.rows], self.settings.newcomer * lam[self.rows].mean()
-        own = xp.hstack([own, lam[self.bounded].sum()]) if len(self.bounded) else own
-        own = xp.clip(own, little, None)
-        lam = program.normalised(own)
+        starting, little = lam[self.rows], self.settings.newcomer * lam[self.rows].mean()
+        starting = xp.hstack([starting, lam[self.bounded].sum()]) if len(self.bounded) else starting
+        starting = xp.clip(starting, little, None)
+        lam = program.normalised(starting)
         q, P = program.kernels.sweep(lam)
         rho, u = (1.01 * q.max()) ** 0.5, lam[:0]
         if program.box is not None:
@@ -409,13 +409,13 @@ class SampleSet(GrowingSet, Support):
 
 def _restart(program: Program, near: Point, eta: Tensor, lam: Tensor, u: Tensor) -> Point:
     """Return a feasible iterate of `program` with these η, λ and u, close to `near`, one for other samples."""
-    own, xp = program.normalised(lam), library(lam)
-    q, P = program.kernels.sweep(own)
+    feasible_lam, xp = program.normalised(lam), library(lam)
+    q, P = program.kernels.sweep(feasible_lam)
     # λ and ρ are scaled alike, so that the distance of λ from its upper bounds is kept.
-    rho = xp.maximum(near.rho * (own / lam).max(), (1.01 * q.max()) ** 0.5)
+    rho = xp.maximum(near.rho * (feasible_lam / lam).max(), (1.01 * q.max()) ** 0.5)
     if program.box is not None:
-        u = xp.where(xp.isnan(u), near.complementarity() / (program.box * rho - own), u)
-    return program.feasible(own, eta, q, P, rho, u, near.nu[1:])
+        u = xp.where(xp.isnan(u), near.complementarity() / (program.box * rho - feasible_lam), u)
+    return program.feasible(feasible_lam, eta, q, P, rho, u, near.nu[1:])
 
 
 #: Solves for some groups; the bounds hold for these alone.

@@ -119,10 +119,10 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=3, size=(3.0, 2.9))
     held = table.drop_duplicates(["layers", "seed"])
     for scale, colour, shift in ((1.0, "blue", -0.1), (0.3, "orange", 0.1)):
-        own = table[(table.scale == scale) & np.isfinite(table.limit)]
+        part = table[(table.scale == scale) & np.isfinite(table.limit)]
         look: dict[str, Any] = {"color": COLOURS[colour], "label": f"limit of descent, start of scale {scale:g}"}
-        for ax, values in zip(axes[0], (own.limit / own.best, own.active, 100 * own.error), strict=True):
-            ax.plot(own.layers + shift, values, "o", markersize=4, **look)
+        for ax, values in zip(axes[0], (part.limit / part.best, part.active, 100 * part.error), strict=True):
+            ax.plot(part.layers + shift, values, "o", markersize=4, **look)
     for values, colour, marker, label in (
         (held.lower_bound, "black", "_", "bound by boxes"),
         (held.convex, "green", "v", "convex bound"),
@@ -144,9 +144,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     kept, ended = table.limit / table.left, np.isfinite(table.limit)
     gaps = 1 - held.lower_bound / held.best
     decided, runs = [], " % of the runs"
-    for layers, own in ratio.groupby(table.layers):
-        near = 100 * (own <= NEAR).mean()
-        text = f"{near:.0f} %; median ratio {own.median():.3f}, {span(own, '.3f')}"
+    for layers, ratios in ratio.groupby(table.layers):
+        near = 100 * (ratios <= NEAR).mean()
+        text = f"{near:.0f} %; median ratio {ratios.median():.3f}, {span(ratios, '.3f')}"
         claim = f"descent on {layers} layers ends within 2 % of the best found"
         decided.append(decide(claim, text, near, "at least", 100, runs))
     left = kept[deep & ended]

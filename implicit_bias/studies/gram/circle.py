@@ -57,11 +57,11 @@ def _powers(table: pd.DataFrame) -> pd.Series:
 def draw(table: pd.DataFrame) -> Figure:
     ax, other = panels(TITLE, columns=2, size=(4.2, 3.4))[0]
     for activation in ordered(table.activation):
-        own = table[table.activation == activation].sort_values("n")
+        part = table[table.activation == activation].sort_values("n")
         look = {"marker": "o", "markersize": 3, "linewidth": 1.2} | style(activation)
-        ax.plot(own.n, own.lambda_min, **look)
+        ax.plot(part.n, part.lambda_min, **look)
         if activation in JUMP:
-            other.plot(own.n, own.lambda_min * own.n * mean_square(activation), **look)
+            other.plot(part.n, part.lambda_min * part.n * mean_square(activation), **look)
     ax.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
     other.axhline(LIMIT, color=COLOURS["theory"], linestyle=":", linewidth=0.8, label="1/4 (ReLU)")
     other.set(xlabel="points $n$", ylabel="$\\lambda_{\\min}(G) \\cdot n$", ylim=(0, None))

@@ -57,10 +57,10 @@ def draw(table: pd.DataFrame) -> Figure:
         ax.set(title=f"{units} units", xlabel="steps", ylabel="loss / first loss", ylim=(1e-3, 2))
     speeds, last = pd.concat([_speeds(part) for _, part in table.groupby("seed")]), axes[len(widths)]
     for name in ordered(table.activation):
-        own, look = speeds.xs(name, level="activation").droplevel([1, 2, 3, 4]), style(name)
-        last.plot(own.measured, "o", color=look["color"], markersize=3, alpha=0.4)
-        last.plot(own.measured.groupby(level=0).median(), linewidth=1.4, **look)
-        last.axhline(own.flow.median(), linewidth=0.6, **look | {"label": "_"})
+        runs, look = speeds.xs(name, level="activation").droplevel([1, 2, 3, 4]), style(name)
+        last.plot(runs.measured, "o", color=look["color"], markersize=3, alpha=0.4)
+        last.plot(runs.measured.groupby(level=0).median(), linewidth=1.4, **look)
+        last.axhline(runs.flow.median(), linewidth=0.6, **look | {"label": "_"})
     last.set(xlabel="units $k$", ylabel="rate of decay a step", yscale="log")
     log_ticks(last, widths)
     last.plot([], [], color=COLOURS["theory"], linewidth=0.6, label="flow")

@@ -59,21 +59,21 @@ def ceiling(degree: int, d: int) -> int:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    own, d = table[table.d == table.d.max()], table.d.max()
-    ranked = ranks(own).droplevel("d")
+    widest, d = table[table.d == table.d.max()], table.d.max()
+    ranked = ranks(widest).droplevel("d")
     ax, other = panels(TITLE, columns=2, size=(4.0, 3.3))[0]
-    for degree in sorted(own.degree.unique()):
+    for degree in sorted(widest.degree.unique()):
         colour = COLOURS[SHADES[degree]]
         look = {"color": colour, "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
         ax.plot(ranked.loc[degree].index, ranked.loc[degree, "rank"], marker="o", **look)
         ax.axhline(ceiling(degree, d), color=colour, linestyle=":", linewidth=0.8)
-        whole = own[(own.degree == degree) & (own.n == own.n.max())]
+        whole = widest[(widest.degree == degree) & (widest.n == widest.n.max())]
         other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
         other.axhline(whole.error.iloc[0], color=colour, linestyle="--", linewidth=0.6)
     ax.set(xlabel=f"points $n$ on the sphere of $R^{d}$", ylabel="rank of $G$", ylim=(0, None), xlim=(0, None))
     ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="monomials")
     other.plot([], [], "--", color=COLOURS["theory"], linewidth=0.6, label="error bound")
-    other.set(xlabel="index", ylabel="|eigenvalue| / largest", title=f"$n = {own.n.max()}$")
+    other.set(xlabel="index", ylabel="|eigenvalue| / largest", title=f"$n = {widest.n.max()}$")
     ax.legend()
     other.legend()
     return ax.figure

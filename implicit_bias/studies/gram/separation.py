@@ -43,8 +43,8 @@ def cost(settings: Settings) -> float:
 def _powers(table: pd.DataFrame, over: str) -> pd.Series:
     """Return p of λ_min ~ x^p for each activation, x = `over`, from rows with λ_min above its error; NaN for one n."""
     fits = {}
-    for name, own in table[table.lambda_min > table.error].groupby("activation"):
-        fits[name] = power(own.set_index(over)["lambda_min"]) if len(set(own.n)) > 1 else float("nan")
+    for name, each in table[table.lambda_min > table.error].groupby("activation"):
+        fits[name] = power(each.set_index(over)["lambda_min"]) if len(set(each.n)) > 1 else float("nan")
     return pd.Series(fits, dtype=float)
 
 
@@ -52,9 +52,9 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=2, size=(4.2, 3.6))
     (left, right), summary = axes[0], quartiles(table, "n")
     for name in (name for name in ACTIVATIONS if name in set(table.activation)):
-        own, look = pd.DataFrame(summary.loc[name]), style(name)
-        left.plot(own.index, own.middle, marker="o", markersize=4, **look)
-        left.plot(own.index, own.bound, "v", color=look["color"], markerfacecolor="none")
+        quartile, look = pd.DataFrame(summary.loc[name]), style(name)
+        left.plot(quartile.index, quartile.middle, marker="o", markersize=4, **look)
+        left.plot(quartile.index, quartile.bound, "v", color=look["color"], markerfacecolor="none")
         each = table[(table.activation == name) & (table.lambda_min > table.error)]
         right.plot(each.apart, each["lambda_min"], ".", color=look["color"], markersize=3)
     left.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
