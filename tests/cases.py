@@ -71,7 +71,7 @@ class OwnFeatures(Features):
 
 
 class OwnNorm(Norm):
-    """Nuclear norm with the least that a norm of one's own needs; the arguments replace methods."""
+    """Nuclear norm with only the methods that a custom norm needs; arguments replace them."""
 
     rotation_invariant = True
 

@@ -78,8 +78,8 @@ class TwoLayerSpanUpdates(MarginStepper):
         pushed = torch.outer(slopes, self.readout[0])
         if self.constant:
             target[0].addr_(slopes @ rows, self.readout[0] * self.turn[0, 0], beta=kept, alpha=factor)
-        for own, gate in zip(target[self.constant :], gates[self.constant :], strict=True):
-            own.addmm_(rows.T, gate * pushed, beta=kept, alpha=factor)
+        for weights, gate in zip(target[self.constant :], gates[self.constant :], strict=True):
+            weights.addmm_(rows.T, gate * pushed, beta=kept, alpha=factor)
         if self.gates is None:
             pushed = pushed * gates[0]
         if self.momentum:

@@ -284,8 +284,8 @@ def _coefficients(activation: Activation, norms: Numbers, rule: _Rule, terms: in
     context, doubles = context_of(norms), np.finfo(np.float64).eps
     fine = np.finfo(np.longdouble).eps if context is None else context.eps
     # A custom derivative is rounded to doubles, whatever the precision of its argument.
-    custom = 8 * doubles if coarse or activation.strip is None else 0
-    return coefficients, squares, custom + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
+    rounding = 8 * doubles if coarse or activation.strip is None else 0
+    return coefficients, squares, rounding + (doubles if coarse else 0) * additions + fine * (additions + 4 * terms)
 
 
 def _hermite_functions(nodes: Numbers, terms: int) -> Numbers:

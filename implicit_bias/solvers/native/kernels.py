@@ -443,18 +443,18 @@ class BorderedKernels(GroupKernels):
 
     def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
         super().__init__(arrays.filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
-        self.own, self.A, self.by_features = kernels, A, kernels.by_features
+        self.base, self.A, self.by_features = kernels, A, kernels.by_features
         self.border, self.corner = kernels.columns(A), kernels.squares(A)
 
     def roots(self, eta: Tensor) -> factors.LowRank:
-        row = ((self.own.share @ eta) ** 0.5)[:, None] * self.A
-        return factors.OneRowMore(self.own.roots(eta), row.reshape(-1))
+        row = ((self.base.share @ eta) ** 0.5)[:, None] * self.A
+        return factors.OneRowMore(self.base.roots(eta), row.reshape(-1))
 
     def weighted(self, eta: Tensor) -> Tensor:
-        return self._bordered(self.own.weighted(eta), eta)
+        return self._bordered(self.base.weighted(eta), eta)
 
     def single(self, eta: Tensor) -> Tensor:
-        return self._bordered(self.own.single(eta), eta)
+        return self._bordered(self.base.single(eta), eta)
 
     def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
         """Return K(η) of all samples from `inside`, that of the gated ones, and the border Σ_j S_jh g_j ∘ XA_j."""
@@ -466,12 +466,12 @@ class BorderedKernels(GroupKernels):
 
     def sweep(self, lam: Tensor) -> tuple[Tensor, Tensor]:
         # V = Φᵀλ + λ̄A.
-        V = self.own.adjoint(lam[:-1]) + lam[-1] * self.A
-        border = (self.A * V).sum(axis=1) @ self.own.share
-        return self.own.squares(V), arrays.library(V).vstack([self.own.columns(V), border])
+        V = self.base.adjoint(lam[:-1]) + lam[-1] * self.A
+        border = (self.A * V).sum(axis=1) @ self.base.share
+        return self.base.squares(V), arrays.library(V).vstack([self.base.columns(V), border])
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
-        P = self.own.directional(change[:-1])[1] + change[-1] * self.border
+        P = self.base.directional(change[:-1])[1] + change[-1] * self.border
         P = arrays.library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
         return change @ P, P
 
@@ -508,8 +508,8 @@ def contrasts(parts: Callable[[], Iterable[Array]], index: np.ndarray, settings:
     for part in parts():
         used |= (part @ turn).any(axis=0)
     # The constant column counts in each of its groups.
-    own, first = np.arange(len(owners)), turn.shape[1] - len(owners)
-    places = np.concatenate([np.zeros(first * H, dtype=np.int64), own + first]), np.append(np.arange(first * H), owners)
+    others = np.arange(first := turn.shape[1] - len(owners), turn.shape[1])
+    places = np.concatenate([np.zeros(first * H, dtype=np.int64), others]), np.append(np.arange(first * H), owners)
     values = np.concatenate([(constant**2 / sizes)[: first * H], np.ones(len(owners))])
     share = _matrix(values, places, (turn.shape[1], H), settings.dense_share_up_to)
     return Contrasts(turn, share) if used.all() else Contrasts(turn[:, used], share[used])
@@ -519,12 +519,12 @@ def _turn(members: list[np.ndarray], constant: Array, settings: Settings) -> tup
     """Return L (k̂, k'), with a constant column first if a `constant` (H,) is not 0, and the groups of the others."""
     first = np.flatnonzero(constant)[:1]
     rows = [members[h] for h in first]
-    columns = [0 * own for own in rows]
-    values = [np.full(len(own), 1 / constant[h]) for h, own in zip(first, rows, strict=True)]
+    columns = [0 * group for group in rows]
+    values = [np.full(len(group), 1 / constant[h]) for h, group in zip(first, rows, strict=True)]
     owners: list[int] = []
-    for h, own in enumerate(members):
-        i, j, entries, width = _rotation(len(own), bool(constant[h]))
-        rows.append(own[i])
+    for h, group in enumerate(members):
+        i, j, entries, width = _rotation(len(group), bool(constant[h]))
+        rows.append(group[i])
         columns.append(j + len(first) + len(owners))
         values.append(entries)
         owners += [h] * width

@@ -295,7 +295,7 @@ class PreciseSet(GrowingSet, Support):
         program.solve()
         self.iterations, self.stopped, self.failed = program.iterations, program.stopped, not program.upper < np.inf
         #: λ̂ of the rows, and whether the lower bound rose by more than `tol`.
-        self.lam_of_rows = program.lam[: len(self.rows)]
+        self.row_lam = program.lam[: len(self.rows)]
         self.rose = program.lower > self.bounds.lower * (1 + self.tol)
         if program.lower > self.bounds.lower:
             self.lam = program.dual()
@@ -314,7 +314,7 @@ class PreciseSet(GrowingSet, Support):
     def update(self, new: np.ndarray) -> None:
         """Drop rows only if the lower bound rose and there would be more than FULL."""
         full = self.rose and len(self.rows) + len(new) > FULL
-        self.renew(new, self.lam_of_rows, self.f, None if self.box is None else self.box[self.rows], full)
+        self.renew(new, self.row_lam, self.f, None if self.box is None else self.box[self.rows], full)
 
 
 class SetProgram:
@@ -333,8 +333,8 @@ class SetProgram:
         means = [whole.mean(part, share)[None] for part, share in zip(self.joined, shares, strict=True)]
         #: Rows (N, H, r), the `free` ones with a variable λ̂ first, and their ỹ and p̂.
         self.A = np.concatenate([whole.samples(rows), *means])
-        of_joined = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
-        self.column = np.concatenate([column[rows], of_joined])
+        joined_column = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
+        self.column = np.concatenate([column[rows], joined_column])
         self.box = None if box is None else np.concatenate([box[rows], self.totals])
         self.free, self.lam = len(rows), _exact(np.zeros(len(self.A)))
         #: Best bounds: the lower one, by `lam`, holds for all samples, the upper one for those of the set.

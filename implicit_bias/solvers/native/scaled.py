@@ -193,9 +193,9 @@ class GatedProblem(ScaledProblem):
         self._prepare(input_scale, contrasts(parts, form.index, settings))
         self.X, self.G = sparse_if_faster(self.to_device(features.X)), self.to_device(self.contrasts.of(gates))
 
-    def _prepare(self, input_scale: float, of_gates: Contrasts) -> None:
+    def _prepare(self, input_scale: float, contrasts: Contrasts) -> None:
         """Set the attributes of gates and inputs; `inputs` are those that are not zero in every sample."""
-        self.contrasts, share = of_gates, of_gates.share
+        self.contrasts, share = contrasts, contrasts.share
         signs = np.broadcast_to(self.problem.y / self.problem.required_margin, self.n)
         self.signs = self.to_device(signs / input_scale)
         self.inputs = self.to_device(np.flatnonzero(self.problem.features.largest().any(axis=0)))

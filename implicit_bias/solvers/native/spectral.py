@@ -126,9 +126,9 @@ class SpectralConditions(MatrixConditions):
             self.values = np.append(self.values, 1.0 - float(np.sum(self.Y**2)) - at.theta)
         #: Columns of σ and, for a soft margin, T; equations of the diagonal of Q, and of ⟨Q, ŴŴᵀ⟩.
         self.Z = np.stack([self.folded(R) for R in Z], axis=1)
-        own = np.hstack(columns) + self.C @ self.Z
+        border = np.hstack(columns) + self.C @ self.Z
         more, self.more = program.border(at.lam)
-        self.border, self.left = np.column_stack([own, *more]), np.column_stack([2 * own, *more])
+        self.border, self.left = np.column_stack([border, *more]), np.column_stack([2 * border, *more])
         self.solved = self.factor.solve(self.border)
         known, size = self.Z.shape[1], self.border.shape[1]
         self.small = np.zeros((size + program.hard, size + program.hard))

@@ -354,12 +354,12 @@ class SampleSet(GrowingSet, Support):
         self.stage = len(gaps) if len(new) == 0 else min(self.stage + (not self.more), len(gaps))
         inactive = at_bound = self.rows < 0
         if self.least > 0 and len(self.rows) + len(new) > settings.least_samples:
-            lam, box = self.outcome.lam[: len(self.rows)], self.program.box
+            row_lam, box = self.outcome.lam[: len(self.rows)], self.program.box
             rho = self.outcome.lam.sum() / self.outcome.bounds.lower
-            room = None if box is None else box[: len(lam)] * rho - lam
+            room = None if box is None else box[: len(row_lam)] * rho - row_lam
             # At a small gap, fewer rows would save less than the rounds that bring some of them back.
             drops = ~self.left[self.rows] & bool(self.aim > gaps[-1] or len(self.bounded))
-            inactive, at_bound = self.leaving(lam, self.f[self.rows] / self.least - 1, room, drops)
+            inactive, at_bound = self.leaving(row_lam, self.f[self.rows] / self.least - 1, room, drops)
         self.left[self.rows[inactive | at_bound]] = True
         far = max(settings.warm_least, settings.warm_share * self.best.bounds.gap)
         near = self.outcome.iterate(min(settings.warm_gap, far))
@@ -372,7 +372,7 @@ class SampleSet(GrowingSet, Support):
         if box is not None:
             little = xp.clip(box[rows] * near.rho / 2, None, little)
         lam[rows] = xp.where(lam[rows] > 0, lam[rows], little)
-        starting = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
+        new_lam = xp.hstack([lam[rows], lam[bounded].sum()]) if len(bounded) else lam[rows]
         if box is not None:
             every = filled(u, scaled.n, np.nan)
             every[old], every[kept] = u[:m], u[-1]
@@ -387,15 +387,15 @@ class SampleSet(GrowingSet, Support):
         self.rows, self.bounded, self.program = rows, bounded, self.part.program(rows, bounded, self.shares)
         # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
         cold = scaled.uses_partial(len(rows)) and len(bounded) == 0
-        self.start = None if cold else _restart(self.program, near, eta[self.groups], starting, u)
+        self.start = None if cold else _restart(self.program, near, eta[self.groups], new_lam, u)
 
     def _warm_start(self, program: Program) -> Point:
         """Return a feasible iterate near the best weights, with every λ at some distance from 0."""
         (lam, eta, b), xp = self.best.weights, library(self.rows)
-        starting, little = lam[self.rows], self.settings.newcomer * lam[self.rows].mean()
-        starting = xp.hstack([starting, lam[self.bounded].sum()]) if len(self.bounded) else starting
-        starting = xp.clip(starting, little, None)
-        lam = program.normalised(starting)
+        row_lam, little = lam[self.rows], self.settings.newcomer * lam[self.rows].mean()
+        row_lam = xp.hstack([row_lam, lam[self.bounded].sum()]) if len(self.bounded) else row_lam
+        row_lam = xp.clip(row_lam, little, None)
+        lam = program.normalised(row_lam)
         q, P = program.kernels.sweep(lam)
         rho, u = (1.01 * q.max()) ** 0.5, lam[:0]
         if program.box is not None:

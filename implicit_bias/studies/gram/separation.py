@@ -52,9 +52,9 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=2, size=(4.2, 3.6))
     (left, right), summary = axes[0], quartiles(table, "n")
     for name in (name for name in ACTIVATIONS if name in set(table.activation)):
-        quartile, look = pd.DataFrame(summary.loc[name]), style(name)
-        left.plot(quartile.index, quartile.middle, marker="o", markersize=4, **look)
-        left.plot(quartile.index, quartile.bound, "v", color=look["color"], markerfacecolor="none")
+        rows, look = pd.DataFrame(summary.loc[name]), style(name)
+        left.plot(rows.index, rows.middle, marker="o", markersize=4, **look)
+        left.plot(rows.index, rows.bound, "v", color=look["color"], markerfacecolor="none")
         each = table[(table.activation == name) & (table.lambda_min > table.error)]
         right.plot(each.apart, each["lambda_min"], ".", color=look["color"], markersize=3)
     left.set(yscale="log", xlabel="points $n$", ylabel=LEAST)
