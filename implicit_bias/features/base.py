@@ -163,7 +163,7 @@ class Features(ABC):
         if not precise:
             terms = 2 * (self.n + self.d + 2)
             with np.errstate(over="ignore", invalid="ignore"):
-                sizes = np.abs(a) @ self.block_lengths()
+                sizes = self._adjoint_sizes(np.abs(a))
             return self.adjoint(a), np.zeros((self.k, self.d)), terms * self._vanishing + floats.share(terms) * sizes
         upper, lower, error = np.zeros((3, self.k, self.d))
         for rows in row_blocks(self.n):
@@ -172,6 +172,10 @@ class Features(ABC):
             lower, error = lower + (lost + rest), error + off + 4 * UNIT * (np.abs(lower) + np.abs(lost) + np.abs(rest))
         vanished = self.n * self._vanishing * self.d
         return upper, lower, np.asarray(floats.length(error, axis=1)) * (1 + floats.share(self.d + 4)) + vanished
+
+    def _adjoint_sizes(self, a: Array) -> Array:
+        """Return Σ_i a_i ‖φ_j(x_i)‖, shape (k,), for a (n,) ≥ 0."""
+        return np.asarray(a @ self.block_lengths())
 
     def _adjoint_precisely(self, rows: slice, a: Array) -> tuple[Array, Array, Array]:
         """Return upper, lower and error (k, d) with |Φᵀa − (upper + lower)| ≤ error, Φ and a (m,) of the m `rows`."""

@@ -147,19 +147,22 @@ class SubsetFeatures(Features):
 
     @cached_property
     def _unit_lengths(self) -> Array:
-        return np.asarray(lengths(self.X, self.subsets))
+        return np.asarray(lengths(self.X, self.subsets, np.ones(self.d)))
 
     def block_lengths(self) -> Array:
         blocks = np.zeros((self.n, len(self.subsets), self.count))
         np.put_along_axis(blocks, self.contexts[:, :, None].astype(np.int64), self._unit_lengths[:, :, None], axis=2)
         return blocks.reshape(self.n, self.k)
 
+    def _adjoint_sizes(self, a: Array) -> Array:
+        sizes = np.zeros((len(self.subsets), self.count, 1))
+        add_adjoint(self._unit_lengths, self.contexts, np.arange(len(self.subsets))[:, None], a, sizes)
+        return sizes.ravel()
+
     def row_norms(self, units: Any = 1.0) -> Array:
         """Return √(Σ_h Σ_r (x_il/u_r)²), l the column r of S_h, shape (n,), for `units` u, a number or (r,)."""
-        if np.ndim(units) == 0:
-            return np.asarray(length(self._unit_lengths, axis=1)) / units
-        columns = zip(self.subsets.T, units, strict=True)
-        return np.asarray(length(np.stack([length(self.X[:, column] / u, axis=1) for column, u in columns]), axis=0))
+        divisors = np.tile(np.broadcast_to(units, self.d), len(self.subsets)).astype(float)
+        return np.asarray(lengths(self.X, self.subsets.reshape(1, -1), divisors)[:, 0])
 
     def largest(self) -> Array:
         return np.repeat(largest_entries(self.X.T)[self.subsets], self.count, axis=0)
@@ -197,20 +200,20 @@ def _as_array(values: Any) -> np.ndarray:
 
 
 @compiled
-def lengths(X, subsets):  # type: ignore[no-untyped-def]
-    """Return √(Σ_{l ∈ S_h} x_il²), shape (n, H), without overflow or underflow."""
+def lengths(X, subsets, units):  # type: ignore[no-untyped-def]
+    """Return √(Σ_r (x_il/u_r)²), l the column r of S_h, shape (n, H), without overflow or underflow."""
     sizes = np.zeros((len(X), len(subsets)))
     for i in range(len(X)):
         for h in range(len(subsets)):
             most, total = 0.0, 0.0
             for r in range(subsets.shape[1]):
-                x = abs(X[i, subsets[h, r]])
+                x = abs(X[i, subsets[h, r]] / units[r])
                 most, total = max(most, x), total + x * x
             if 1e-250 < total < 1e250:
                 sizes[i, h] = np.sqrt(total)
             elif most > 0:
                 for r in range(subsets.shape[1]):
-                    sizes[i, h] += (X[i, subsets[h, r]] / most) ** 2
+                    sizes[i, h] += (X[i, subsets[h, r]] / units[r] / most) ** 2
                 sizes[i, h] = most * np.sqrt(sizes[i, h])
     return sizes
 
