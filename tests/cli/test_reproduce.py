@@ -4,7 +4,7 @@ from tests import ROOT
 from tests.cli.commands import answer
 
 
-def test_findings_as_json(tmp_path, monkeypatch):
+def test_findings_as_json(tmp_path, monkeypatch, unpainted):
     monkeypatch.chdir(tmp_path)
     code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
     assert code == 0
@@ -12,7 +12,7 @@ def test_findings_as_json(tmp_path, monkeypatch):
     assert "results/paper-redrawn/report.html" in document["files"]
 
 
-def test_the_limit_as_json(tmp_path, monkeypatch):
+def test_the_limit_as_json(tmp_path, monkeypatch, unpainted):
     monkeypatch.chdir(tmp_path)
     options = ("--network", "gln", "--units", 3, "--train-size", 40, "--start", "initial", "--tolerance", 0.5)
     code, document = answer("reproduce", "limit", *options)

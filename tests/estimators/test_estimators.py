@@ -169,7 +169,7 @@ def test_samples_are_not_kept(wine):
         ib.MultipleKernelClassifier(["rbf"], C=0.1),
         ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), Cs=[0.01, 0.1], cv=2),
         ib.OneClassMargin(),
-        ib.InteractionClassifier(C=0.1, random_state=1),
+        ib.InteractionClassifier(C=0.1, rounds=1, candidates=20, random_state=1),
     ],
     ids=lambda model: type(model).__name__,
 )

@@ -26,7 +26,7 @@ GLN = ib.GLNClassifier(2, C=0.02, random_state=1)
 ESTIMATORS = {
     "the five classifiers": [
         GLN,
-        ib.InteractionClassifier(2, C=0.02, rounds=1, random_state=1),
+        ib.InteractionClassifier(2, C=0.02, rounds=1, candidates=20, random_state=1),
         ib.GatedReLUClassifier(3, C=0.02, random_state=1),
         ib.HiddenLayerClassifier(8, C=0.02, training=ib.SGD(steps=60), random_state=1),
         ib.MultipleKernelClassifier(C=0.02),

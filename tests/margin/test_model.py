@@ -80,6 +80,9 @@ def test_distances_are_those_of_the_affine_scores_at_fixed_gates(model, kind, or
             for i in range(len(X))
         ]
     np.testing.assert_allclose(model.distances(X, order=order), expected, rtol=1e-6)
+
+
+def test_distances_need_gates_of_the_inputs_and_a_norm(model):
     assert_refused(lambda: model.distances(X, order=0.5), "order must be")
     hidden = ib.HiddenLayerClassifier(C=1.0, random_state=0).fit(X, CODES == 0)
     assert not hasattr(hidden, "coef_")

@@ -35,7 +35,7 @@ ESTIMATORS = {
     "gln": ib.GLNClassifier(3, C=0.1, random_state=1),
     "kernels": ib.MultipleKernelClassifier(C=1.0),
     "chosen C": ib.MarginClassifierCV(ib.GLNClassifier(2, random_state=1), cv=2, Cs=[0.1, 1.0]),
-    "interactions": ib.InteractionClassifier(rounds=1, random_state=1, tol=1e-3),
+    "interactions": ib.InteractionClassifier(rounds=1, candidates=20, random_state=1, tol=1e-3),
     "outliers by kernels": ib.OneClassMargin(nu=0.1),
     "galu": GaLUClassifier(3, random_state=1),
     "galu targets": GaLURegressor(3, random_state=1),

@@ -55,7 +55,7 @@ def test_workers_with_other_code_are_refused(cluster, tmp_path):
 
 
 def test_a_cluster_that_loses_its_last_worker_is_given_up(tmp_path):
-    """InputError is raised after `patience` checks without a worker; finished cells are stored."""
+    """InputError is raised after `patience` checks without a worker, at once if there is none; cells are stored."""
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as lone:
 
         def retire(cell, stored):
@@ -63,12 +63,6 @@ def test_a_cluster_that_loses_its_last_worker_is_given_up(tmp_path):
 
         with pytest.raises(InputError, match="no Dask worker is left"):
             run(work(tmp_path / "never"), engines.dask(lone.scheduler_address, patience=1), Store(tmp_path), retire)
+        with pytest.raises(InputError, match="has no workers"):
+            run(work(tmp_path), engines.dask(lone.scheduler_address))
     assert list(tmp_path.glob("*.json"))
-
-
-def test_a_cluster_without_workers_is_refused(tmp_path):
-    with (
-        distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as empty,
-        pytest.raises(InputError, match="has no workers"),
-    ):
-        run(work(tmp_path), engines.dask(empty.scheduler_address))

@@ -13,7 +13,7 @@ from implicit_bias.studies.limit.limit import ends, verdicts
 from implicit_bias.studies.limit.references import Measurer
 from tests.cli.commands import run
 
-SMALL = ("--units=5", "--train-size=40", "--start=initial", "--tolerance=0.05", "--max-seconds=1e6", "--max-steps=2000")
+SMALL = ("--units=5", "--train-size=40", "--start=initial", "--tolerance=0.05", "--max-seconds=1e6", "--max-steps=1200")
 
 
 def limit(out, *options):
@@ -58,7 +58,7 @@ def test_what_is_stored_is_drawn_without_computing(tmp_path, monkeypatch):
         assert (again / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
+def test_deep_networks_are_held_against_a_certified_bound(tmp_path, unpainted):
     """Ratios to the bound are at least 1; fixed gates have one bound for all starts, learned gates one per end."""
     names = ["deep-gln", "deep-relu", "deep-frozen-relu"]
     options = ("--network", *names, "--draws", 2, "--descents", "loss-scaled", "--start", "trained", "--units", 3)
@@ -75,7 +75,7 @@ def test_deep_networks_are_held_against_a_certified_bound(tmp_path):
     assert table.loc["deep-relu"].ratio.notna().sum() == 2
 
 
-def test_what_is_finite_time_and_what_is_gates(tmp_path):
+def test_what_is_finite_time_and_what_is_gates(tmp_path, unpainted):
     """`relu` and `learned-relu` share their training, rows follow the path, and contrasts over seeds are reported."""
     names = ["learned-relu", "relu", "random-relu", "retrained-relu"]
     options = ("--seeds", 1, 2, "--units", 8, "--descents", "sgd", "loss-scaled", "--start", "trained")
@@ -95,7 +95,7 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path):
     page = (tmp_path / "findings.md").read_text()
     assert "the limit behind frozen gates has a higher error than that of learned gates" in page
     assert "2 seeds of one split" in page
-    assert (tmp_path / "limit_ends.png").stat().st_size > 10_000
+    assert (tmp_path / "limit_ends.png").is_file()
 
 
 def test_many_gates_that_learn_have_a_reference_at_the_ends_only():
@@ -168,7 +168,7 @@ def test_the_command_refuses_bad_input_in_one_sentence(options, words, tmp_path)
     assert not list(tmp_path.glob("*.csv"))
 
 
-def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
+def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path, unpainted):
     done = limit(tmp_path, "--network", "gln", "linear", "--train-size", 300, "--tolerance", 0.9)
     assert done.returncode == 0
     assert "linear" in done.stdout
@@ -178,7 +178,7 @@ def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path):
     assert set(table.loc["gln"].descent) == {"plain", "loss-scaled"}
 
 
-def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
+def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch, unpainted):
     """After Ctrl-C in a descent, its rows so far are written, and the same command computes it again."""
     real, begun = study.driven, []
 
@@ -203,7 +203,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch):
     assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
 
 
-def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch):
+def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch, unpainted):
     """Networks that are cut off are reported and computed again, those that are finished are not."""
     real, begun, slow = study.driven, [], {"linear"}
 

@@ -38,6 +38,11 @@ def ours():
     return load(COLLECTION, OURS)[0].table
 
 
+@pytest.fixture(scope="module")
+def our_verdicts(ours):
+    return verdicts(ours)
+
+
 def table_of(errors, study="compare_gln", **columns):
     """Return a table with a row for each of three seeds and each model; lists have a value for each seed."""
     fixed = {"study": study, "dataset": "mnist", "train_size": 500, "units": 10, "contexts": 2, "momentum": 0.0}
@@ -313,17 +318,19 @@ def test_the_published_numbers_are_those_of_mnist(off, holds):
 WRITTEN = ResultTable(FIGURE_2, as_csv(table_of({"GD-GLN": 0.1})), {"missing": 0, "cells": 3, "settings": {}})
 
 
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [("record.json", lambda text: "[1]"), ("record.json", lambda text: '{"studies": [1]}'),
-     ("record.json", lambda text: text.replace('"sha256": "', '"sha256": "0')),
-     ("cells.csv", lambda text: text[: len(text) // 2])],
-)  # fmt: skip
-def test_damaged_results_are_refused(tmp_path, name, damage):
+def test_damaged_results_are_refused(tmp_path, unpainted):
     write(COLLECTION, [WRITTEN], tmp_path)
     assert len(load(COLLECTION, tmp_path)[0].table) == 3
-    (tmp_path / name).write_text(damage((tmp_path / name).read_text()))
-    assert_refused(lambda: load(COLLECTION, tmp_path), "damaged")
+    for name, damage in [
+        ("record.json", lambda text: "[1]"),
+        ("record.json", lambda text: '{"studies": [1]}'),
+        ("record.json", lambda text: text.replace('"sha256": "', '"sha256": "0')),
+        ("cells.csv", lambda text: text[: len(text) // 2]),
+    ]:
+        whole = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(damage(whole))
+        assert_refused(lambda: load(COLLECTION, tmp_path), "damaged")
+        (tmp_path / name).write_text(whole)
 
 
 def test_the_report_stands_alone_and_is_the_same_of_a_loaded_table(tmp_path):
@@ -378,8 +385,8 @@ def test_every_cell_of_our_run_is_certified(ours):
     assert len(settings) == sum(4 if "published" in cell else 2 for cell in found)
 
 
-def test_the_published_numbers_are_met_by_our_run(ours):
-    found = [verdict for verdict in verdicts(ours) if verdict.claim.startswith("the simulation has")]
+def test_the_published_numbers_are_met_by_our_run(our_verdicts):
+    found = [verdict for verdict in our_verdicts if verdict.claim.startswith("the simulation has")]
     assert [verdict.holds for verdict in found] == [True] * 9
     limits = {verdict.claim.split()[5]: verdict.threshold for verdict in found}
     assert limits == {"accuracy": "within 0.001", "agreement": "within 0.005"}
@@ -404,12 +411,12 @@ def test_the_papers_panels_are_those_of_its_captions(ours):
         assert points == set(np.round(100 * part.error, 6))
 
 
-def fields(ours):
+def fields(ours, our_verdicts):
     """Return the numbers in the prose of the pages, by name, from the tables."""
-    tests = {}
-    for one in claim_tests(ours):
+    tests, every = {}, claim_tests(ours)
+    for one in every:
         tests.setdefault(one.contrast.key, []).append(one)
-    said = {verdict.claim: verdict.found for verdict in verdicts(ours)}
+    said = {verdict.claim: verdict.found for verdict in our_verdicts}
     (failed,) = (found for claim, found in said.items() if claim.startswith("every GD-ReLU"))
     much = next(found for claim, found in said.items() if "faults, SVM-L2 has a much" in claim)
     frozen = ends(load(LIMIT, ROOT / "data" / "limit" / "one_layer")[0].table)
@@ -427,7 +434,7 @@ def fields(ours):
         chance, own = map(float, re.findall(r"[\d.]+(?= − | = )", tests[key][0].verdict.found))
         return {"chance": f"{2 * chance:.2f}", "apart": f"{own:.2f}"}
 
-    paper = [one.verdict.outcome for one in claim_tests(ours) if one.contrast.part != "ours" and one.verdict]
+    paper = [one.verdict.outcome for one in every if one.contrast.part != "ours" and one.verdict]
     return {
         **{name: mean(f"gln.{name}") for name in ("better", "norm", "shallow", "inconsistent", "median", "median-svm")},
         **{name: mean(f"relu.{name}") for name in ("hidden", "random", "learned", "different", "learned-nearer")},
@@ -482,9 +489,9 @@ PHRASES = (
 )
 
 
-def test_numbers_of_the_findings_are_those_of_the_tables(ours):
+def test_numbers_of_the_findings_are_those_of_the_tables(ours, our_verdicts):
     page = " ".join((ROOT / "docs" / "findings.md").read_text().split())
-    found = fields(ours)
+    found = fields(ours, our_verdicts)
     assert [phrase.format(**found) for phrase in PHRASES if phrase.format(**found) not in page] == []
 
 

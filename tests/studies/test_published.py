@@ -174,11 +174,13 @@ def test_the_published_numbers(mnist_root):
     task = ib.load_binary("mnist", 500, seed=1, root=mnist_root)
     gates = ib.HyperplaneGates(10, 2, seed=1).fit(task.X_pool)
     network = ib.GatedLinearNetwork(gates)
-    ib.train(network, task.X_train, task.y_train)
+    steps = ib.train(network, task.X_train, task.y_train).table.step
+    assert steps.iloc[-1] == 3200
     problem = published.published_svm_gln(task.X_train, task.y_train, gates)
     svm = problem.decision_function(ib.solve(problem).weights, task.X_val)
     assert 1 - error(network.decision_function(task.X_val), task.y_val) == pytest.approx(0.83900, abs=0.0011)
     assert 1 - error(svm, task.y_val) == pytest.approx(0.84975, abs=0.0002)
+    assert inconsistency(svm, network.decision_function(task.X_val)) == pytest.approx(0.080, abs=0.006)
     agreement = 1 - inconsistency(svm, published.published_scores(network, gates, task.X_val))
     assert agreement == pytest.approx(0.8600, abs=0.002)
     found = accuracies(task)

@@ -69,7 +69,7 @@ def scale(tmp_path, *options):
     return run("reproduce", "scale", "--quick", "--jobs", "1", "--out", str(tmp_path), *options)
 
 
-def test_chosen_cells_gather_in_one_table(tmp_path):
+def test_chosen_cells_gather_in_one_table(tmp_path, unpainted):
     """Stored cells are not computed again, whichever are chosen, and --list counts those that are left."""
     first = ["--train-size", "100", "--network", "gln", "--descents", "sgd", "--seeds", "1", "2"]
     assert scale(tmp_path, *first).returncode == 0
@@ -91,7 +91,7 @@ def test_chosen_cells_gather_in_one_table(tmp_path):
     assert run("reproduce", "scale", "--extend", str(tmp_path), "--redraw", str(tmp_path)).returncode == 2
 
 
-def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
+def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path, unpainted):
     """Cells of an earlier table are kept unchanged, whatever their end, and only others are computed."""
     cell = ["--dataset", "mnist", "--train-size", "500", "--seeds", "1", "--units", "10", "--network", "gln"]
     table = ["--extend", str(ROOT / "data" / "scale"), "--out", str(tmp_path), "--data-root", "nowhere"]
@@ -104,7 +104,7 @@ def test_a_committed_table_is_extended_by_the_cells_that_it_lacks(tmp_path):
     assert after["seconds_of_all_cells"] == pytest.approx(before["seconds_of_all_cells"])
 
 
-def test_finished_cells_of_a_table_replace_those_that_were_cut_off(tmp_path):
+def test_finished_cells_of_a_table_replace_those_that_were_cut_off(tmp_path, unpainted):
     """A table without finished cells can be extended, finished cells replace others, and machines are listed once."""
     one = ["--train-size", "100", "--network", "gln", "--descents", "limit", "--seeds", "1"]
     short, whole = tmp_path / "short", tmp_path / "whole"

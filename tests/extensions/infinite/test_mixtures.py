@@ -101,8 +101,8 @@ def test_series_and_mixture_agree_within_their_errors(name):
 
 @pytest.mark.parametrize("name", SERIES)
 def test_points_of_any_length_are_taken(name):
-    """Kernels of 300 standardised digits of lengths up to 10, and of np.eye(4) times 12 up to 1e20, are certified."""
-    task = load_binary("digits", train_size=300)
+    """Kernels of 100 standardised digits of lengths up to 10, and of np.eye(4) times 12 up to 1e20, are certified."""
+    task = load_binary("digits", train_size=100)
     X = task.X_train[:, :-1] - task.X_train[:, :-1].mean(axis=0)
     X = X / np.maximum(X.std(axis=0), 1e-9)
     network = InfiniteNetwork(name, 1, 8.0, 0.1)

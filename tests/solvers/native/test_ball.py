@@ -19,12 +19,17 @@ NORMS = {
     "nuclear, two contexts": NuclearNorm([0, 0, 1, 1] * 2, [0, 1] * 4),
 }
 
+SIZES = ((20, 8), 0.0), ((90, 3), 0.3)
+#: Every norm at every C; sizes and intercepts alternate, so that each pair of values occurs.
+CASES = [
+    (norm, C, *SIZES[(i + j) % 2], (i + j // 2) % 2 == 1)
+    for i, norm in enumerate(NORMS)
+    for j, C in enumerate((np.inf, 1e-3, 1e-1, 1e4))
+]
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize(("size", "wrong"), [((20, 8), 0.0), ((90, 3), 0.3)])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("C", [np.inf, 1e-3, 1e-1, 1e4])
-def test_optima_are_those_of_conic_programs(norm, size, wrong, intercept, C):
+
+@pytest.mark.parametrize(("norm", "C", "size", "wrong", "intercept"), CASES)
+def test_optima_are_those_of_conic_programs(norm, C, size, wrong, intercept):
     features, y = teacher(size[0], NORMS[norm].gates or 6, size[1], 1, wrong)
     m, c = np.linspace(0.5, 2, size[0]), np.linspace(2, 1, size[0])
     case = MarginProblem(features, y, NORMS[norm], C, None, "", m, c, intercept)
