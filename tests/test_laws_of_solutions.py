@@ -28,13 +28,15 @@ def optimum_of(gate, norm, kind="gated", C=np.inf):
     return optimum(cases.case_of(gate, norm, kind, C))
 
 
-#: The native solver takes every case, the others every norm and every kind of features.
+#: The native solver takes every case, the others every norm and every kind of features, except that PRECISE takes one
+#: of the two spectral norms: their semidefinite programs take seconds each.
 SOLVED = [
     (*case, solver)
     for solver in cases.SOLVERS
     for case in cases.CASES
     if solver == "NATIVE" or (case[0] == "contexts 2" and (case[1] == "group lasso" or case[2] == "gated"))
 ]
+SOLVED.remove(("contexts 2", "spectral, l2", "gated", "PRECISE"))
 
 
 @pytest.mark.parametrize(("gate", "norm", "kind", "solver"), SOLVED)

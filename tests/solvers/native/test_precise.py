@@ -25,8 +25,7 @@ def near_a_plane(e, n=200, d=10, seed=0):
     return X + np.outer(y * e * rng.uniform(1, 2, n) - X @ normal, normal), y, normal
 
 
-@pytest.mark.parametrize("e", [1e-5, 1e-7, 1e-9])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("e", "intercept"), [(1e-5, True), (1e-7, False), (1e-7, True), (1e-9, False)])
 def test_samples_close_to_a_plane_are_separated(e, intercept):
     X, y, normal = near_a_plane(e)
     problem = svm_gln(X, y, HyperplaneGates(3, 2, seed=0).fit(X)).replace(intercept=intercept)

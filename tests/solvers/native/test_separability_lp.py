@@ -125,7 +125,8 @@ def test_reported_bounds_hold_despite_rounding():
 AT_ONCE = {"features_per_sample": np.inf, "separability_from": 0, "separability_after": 0}
 
 
-@pytest.mark.parametrize(("gate", "norm"), PAIRS)
+# Each kind of gates once: the norm has no part in separability.
+@pytest.mark.parametrize(("gate", "norm"), [*dict(PAIRS).items()])
 def test_answers_are_the_same_without_it(gate, norm):
     for case in cases(gate, norm):
         one, other = (solve(case, native(**AT_ONCE | {"separability_after": after}), tol=1e-7) for after in (0, -1))
