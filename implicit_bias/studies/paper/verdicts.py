@@ -71,8 +71,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 def claim_tests(table: pd.DataFrame) -> list[Tested]:
     """Return the tests of all claims on draws for which the table has cells, with their verdicts."""
     table = table[~_failed(table)]
-    parts = {split: where(table, split=split) for split in ("own", "published")}
-    contrasts = [contrast for contrast in CONTRASTS if contrast.part != "published"]
+    models, parts = set(table.model), {split: where(table, split=split) for split in ("own", "published")}
+    contrasts = [one for one in CONTRASTS if one.part != "published" and models >= {q.model for _, q in one.terms}]
     tests = [(contrast, test) for contrast in contrasts for test in _tests(parts, contrast)]
     families = [[pair for pair in tests if (pair[0].part == "ours") == ours] for ours in (False, True)]
     adjusted = [p for family in families for p in holm([test.p for _, test in family])]
