@@ -20,7 +20,7 @@ KERNELS = ("", "Haswell", "Zen", "SkylakeX", "Sandybridge", "Nehalem")
 TOOLS = ("hypothesis", "pytest", "pytest-xdist", "polars", "distributed", "build", "setuptools", "wheel", "twine")
 #: Numerics, certificates, laws and saving: a part of the suite that takes half a minute.
 CHOSEN = (
-    "tests/_utils/test_cholesky.py",
+    "tests/_utils/test_blocks.py",
     "tests/_utils/test_compiled.py",
     "tests/certificate",
     "tests/test_laws.py",

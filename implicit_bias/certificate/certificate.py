@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from implicit_bias._utils.checks import LARGEST, Array, InputError, as_numbers
 from implicit_bias._utils.floats import TINY, UNIT, length, nearest_power_of_two, pair_sum, two_product
-from implicit_bias.certificate.feasible import bounded_margins, feasible_point
+from implicit_bias.certificate.feasible import feasible_point
 from implicit_bias.certificate.rational import null_vector
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Certificate
@@ -87,11 +87,11 @@ def certify(
     lam, mu = _multipliers(problem, np.maximum(_finite(dual, (problem.features.n,), "dual"), 0.0), multipliers)
     upper = _upper_bound(problem, points) if points else _Upper(W, b, problem.margins(W, b), np.inf, np.inf)
     lower = _lower_bound(problem, lam, mu)
-    if upper.imprecise(_gap(upper.bound, lower.bound)):
+    if _imprecise(upper, _gap(upper.bound, lower.bound)):
         upper = _precise_upper_bound(problem, points, upper)
-    if lower.imprecise(_gap(upper.bound, lower.bound)):
+    if _imprecise(lower, _gap(upper.bound, lower.bound)):
         lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
-        if upper.imprecise(_gap(upper.bound, lower.bound)):
+        if _imprecise(upper, _gap(upper.bound, lower.bound)):
             upper = _precise_upper_bound(problem, points, upper)
     if np.isinf(upper.bound) and (problem.hard or not points) and problem.features.unresolved == 0:
         # The multiples in `lower` are rounded once more than λ and μ.
@@ -166,7 +166,7 @@ def _multipliers(problem: MarginProblem, lam: Array, multipliers: Any) -> tuple[
 
 def _feasible_multiples(problem: MarginProblem, W: Array, b: float) -> list[tuple[Array, float]]:
     """Return the best multiple of W and b with E vec(W) ≤ h; also W and b if it is close to 1, or none is feasible."""
-    f, error = bounded_margins(problem, W, b, precise=False)
+    f, error = problem.margins_bounded(W, b)
     t = _best_multiple(problem, W, f - error)
     E, h, equal = problem.constraints.E, problem.constraints.h, problem.constraints.equal
     e = E @ W.ravel()
@@ -184,10 +184,6 @@ def _normal(scaled: Array, values: Array) -> bool:
     return not ((np.abs(scaled) < TINY) & (values != 0)).any()
 
 
-def _differ(bounds: list[float]) -> bool:
-    return bool(max(bounds) > min(bounds) * (1 + ACCEPTED_ERROR))
-
-
 @dataclass(frozen=True)
 class _Upper:
     """Best multiple of W and b, its margins (n,), and `optimistic` ≤ objective ≤ `bound` in exact arithmetic."""
@@ -198,12 +194,6 @@ class _Upper:
     bound: float
     optimistic: float
 
-    def imprecise(self, gap: float) -> bool:
-        """Return True if rounding errors of the bound are a large part of the relative `gap`."""
-        if not self.bound < np.inf:
-            return self.optimistic < np.inf
-        return self.bound - self.optimistic > max(ACCEPTED_SHARE_OF_GAP * gap, ACCEPTED_ERROR) * self.optimistic
-
 
 def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = False) -> _Upper:
     """Return the best multiple t ≥ 0 of W and b with rigorous bounds of its objective, infinite if none is feasible.
@@ -212,10 +202,10 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     has a right-hand side, the best of the `points`, of `feasible_point`, is returned.
     """
     if problem.affine:
-        each = (_bounded_objective(problem, W, b, *bounded_margins(problem, W, b, precise), D) for W, b, *D in points)
+        each = (_bounded_objective(problem, W, b, *problem.margins_bounded(W, b, precise), D) for W, b, *D in points)
         return min(each, key=lambda one: one.bound)
     W, b, *D = points[0]
-    f, error = bounded_margins(problem, W, b, precise)
+    f, error = problem.margins_bounded(W, b, precise)
     t = _best_multiple(problem, W, f - error)
     if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
@@ -228,18 +218,15 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     power = nearest_power_of_two(t)
     # Products with a power of two are exact.
     close = [power] if power != t and abs(t / power - 1) <= POWER_OF_TWO_TOL else []
-    multiples = [(s, s * W, s * b) for s in [t, *_without_slack(problem, t, f, error), *close]]
+    # In a soft margin, a slightly larger multiple leaves no slack for the errors of margins near m_i.
+    near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
+    larger = [] if problem.hard or not near.any() else [t * (1 + 4 * float((error[near] / f[near]).max()))]
+    multiples = [(s, s * W, s * b) for s in [t, *larger, *close]]
     tried = [
-        _bounded_objective(problem, sW, sb, *bounded_margins(problem, sW, sb, precise), _distances(s, W, b, *D))
+        _bounded_objective(problem, sW, sb, *problem.margins_bounded(sW, sb, precise), _distances(s, W, b, *D))
         for s, sW, sb in multiples
     ]
-    return min(tried, key=lambda one: one.bound) if _differ([one.bound for one in tried]) else tried[0]
-
-
-def _without_slack(problem: MarginProblem, t: float, f: Array, error: Array) -> list[float]:
-    """Return [t′] for a soft margin, with t′ > t, so that errors of margins f (n,) near m_i leave no slack; else []."""
-    near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
-    return [] if problem.hard or not near.any() else [t * (1 + 4 * float((error[near] / f[near]).max()))]
+    return _best(min, tried)
 
 
 def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
@@ -316,9 +303,17 @@ class _Lower:
     bound: float
     optimistic: float
 
-    def imprecise(self, gap: float) -> bool:
-        accepted = max(ACCEPTED_SHARE_OF_GAP * min(gap, 1.0), ACCEPTED_ERROR)
-        return self.optimistic - self.bound > accepted * self.optimistic
+
+def _imprecise(one: _Upper | _Lower, gap: float) -> bool:
+    """Return True if rounding errors of the bound are a large part of the relative `gap`."""
+    accepted = max(ACCEPTED_SHARE_OF_GAP * min(gap, 1.0), ACCEPTED_ERROR)
+    return abs(one.bound - one.optimistic) > accepted * one.optimistic
+
+
+def _best(choose: Any, bounds: list[Any]) -> Any:
+    """Return the best of the bounds, by `min` or `max`, or the first one unless they differ by more than rounding."""
+    values = [one.bound for one in bounds]
+    return bounds[values.index(choose(values)) if max(values) > min(values) * (1 + ACCEPTED_ERROR) else 0]
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:
@@ -341,9 +336,7 @@ def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = 
         # A product with huge gate values may overflow.
         if np.isfinite(V_).all():
             bounds.append(_bounded_dual_objective(problem, scaled, scaled_mu, V_, error_))
-    if not bounds:
-        return _Lower(lam, mu, V, 0.0, 0.0)
-    return max(bounds, key=lambda one: one.bound) if _differ([one.bound for one in bounds]) else bounds[0]
+    return _best(max, bounds) if bounds else _Lower(lam, mu, V, 0.0, 0.0)
 
 
 def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Array, error: Array) -> _Lower:

@@ -202,17 +202,6 @@ def _bits(row: Row) -> int:
     return sum(64 + v.numerator.bit_length() for v in row.values())
 
 
-def bounded_margins(problem: MarginProblem, W: Array, b: float, precise: bool) -> tuple[Array, Array]:
-    """Return the margins y_i ((ΦW)_i + b) and bounds of their errors and of rounding f ± error; (n,) each."""
-    upper, lower, error = problem.features.apply_bounded(W, precise)
-    if b != 0:
-        b_, zero = np.full_like(upper, b), np.zeros_like(upper)
-        upper, lower, more = floats.pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
-        error = error + more
-    f = upper + lower
-    return problem.y * f, error + 2 * UNIT * np.abs(f)
-
-
 def feasible_point(
     constraints: LinearConstraints, W: Array, b: float = 0.0, problem: MarginProblem | None = None
 ) -> tuple[Array, float, Array, float] | None:
@@ -296,11 +285,11 @@ def _violated_margins(problem: MarginProblem, at: NearPoint) -> dict[int, Condit
     """Return {i: (a, t)} with ⟨a, x⟩ ≤ t for a margin above m_i, if a margin m_i is not proved; None if one is far."""
     features, y, m = problem.features, problem.y, np.broadcast_to(problem.required_margin, problem.features.n)
     (W, b), (D, distance) = (_split(part, features.shape[1:]) for part in (at.x, at.D))
-    f, error = bounded_margins(problem, W, b, False)
+    f, error = problem.margins_bounded(W, b)
     if not (f >= (1 - MAX_SHORTFALL) * m).all():
         return None
     if not (f - error >= m).all():
-        f, error = bounded_margins(problem, W, b, True)
+        f, error = problem.margins_bounded(W, b, precise=True)
     error = error + 2 * (features.magnitudes(D) + distance)
     short = np.flatnonzero(~(f - error >= m))
     if at.exact is not None and (np.abs(f - m) <= error)[short].all():

@@ -19,10 +19,9 @@ from implicit_bias.datasets.labels import columns_of, ranges_of
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import Gates
-from implicit_bias.margin.display import summary
 from implicit_bias.margin.model import MarginModel
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.margin.solution import Solution, Status, summary
 from implicit_bias.solvers import margin_path
 from implicit_bias.solvers.path import random_dual_norm
 

@@ -13,9 +13,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from implicit_bias._utils import floats
-from implicit_bias._utils.blocks import ROWS, gram, row_blocks, symmetric_blocks
+from implicit_bias._utils.blocks import ROWS, Cholesky, gram, row_blocks, symmetric_blocks
 from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, as_rows, check_range, finite, shown
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import TINY, UNIT
 from implicit_bias.features.patterns import PatternBlocks
 

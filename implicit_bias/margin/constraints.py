@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from implicit_bias._utils.checks import CONVERSION_ERRORS, Array, InputError, as_reals
 from implicit_bias._utils.floats import length, precise_product, share
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from implicit_bias._utils.lazy import cp
 
 EXPECTED = (
     "constraints must be a function that returns linear CVXPY constraints, such as lambda W: [W >= 0, "
@@ -109,8 +107,6 @@ class LinearConstraints:
         """
         if not callable(function):
             raise InputError(f"{EXPECTED}, not {function!r:.60}")
-        import cvxpy as cp
-
         W = cp.Variable(shape)
         try:
             given = function(W)
@@ -158,8 +154,6 @@ class LinearConstraints:
 
     def expressions(self, W: cp.Expression) -> list[cp.Constraint]:
         """Constraints on a CVXPY expression W (k, d): one for all inequalities, then one for all equalities."""
-        import cvxpy as cp
-
         w = cp.vec(W, order="C")
         bounds = [self.E[~self.equal] @ w <= self.h[~self.equal]] if not self.equal.all() else []
         return bounds + ([self.E[self.equal] @ w == self.h[self.equal]] if self.equal.any() else [])
@@ -176,8 +170,6 @@ class LinearConstraints:
 
 def _sides(constraint: Any) -> list[cp.Expression]:
     """Return the expressions that must be ≤ 0, or = 0 for an equality; none if this is neither."""
-    import cvxpy as cp
-
     if not isinstance(constraint, cp.constraints.Inequality | cp.constraints.Equality):
         return []
     left, right = constraint.args

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import entr, expit
 
 from implicit_bias._utils.checks import Array, InputError, as_positive
+from implicit_bias._utils.lazy import cp
 from implicit_bias.margin.problem import MarginProblem, check_problem
 
 
@@ -60,8 +61,6 @@ def least_loss(problem: MarginProblem, bound: float) -> LeastLoss:
     >>> round(found.loss, 4), found.gap < 1e-6
     (0.2133, True)
     """
-    import cvxpy as cp
-
     check_problem(problem)
     bound, features, y = as_positive(bound, "bound"), problem.features, problem.y
     if problem.intercept or problem.affine:

@@ -16,9 +16,8 @@ from implicit_bias.datasets.labels import Labelled
 from implicit_bias.features import Features, GatedFeatures
 from implicit_bias.features.gated import as_gated
 from implicit_bias.margin.classes import ClassMarginProblem
-from implicit_bias.margin.display import summary
 from implicit_bias.margin.problem import MarginProblem
-from implicit_bias.margin.solution import Solution, Status
+from implicit_bias.margin.solution import Solution, Status, summary
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ import numpy as np
 
 from implicit_bias._utils import checks
 from implicit_bias._utils.checks import Array, InputError, shown
-from implicit_bias._utils.floats import TINY
+from implicit_bias._utils.floats import TINY, UNIT, pair_sum
+from implicit_bias._utils.lazy import cp
 from implicit_bias.features import Features
 from implicit_bias.features.base import check_features
 from implicit_bias.margin.constraints import LinearConstraints
@@ -199,6 +200,19 @@ class MarginProblem:
         """Margins y_i ((ΦW)_i + b) for W (k, d); shape (n,)."""
         return self.y * (self.features.apply(W) + checks.as_numbers(b, (), "the intercept"))
 
+    def margins_bounded(self, W: Array, b: float = 0.0, precise: bool = False) -> tuple[Array, Array]:
+        """Margins f (n,) for W (k, d) and b, and bounds (n,) of their errors and of rounding f ± error.
+
+        `precise` uses error-free products, as in `Features.apply_bounded`.
+        """
+        upper, lower, error = self.features.apply_bounded(W, precise)
+        if b != 0:
+            b_, zero = np.full_like(upper, b), np.zeros_like(upper)
+            upper, lower, more = pair_sum(np.stack([upper, b_], axis=1), np.stack([lower, zero], axis=1))
+            error = error + more
+        f = upper + lower
+        return self.y * f, error + 2 * UNIT * np.abs(f)
+
     def adjoint(self, dual: Any) -> Array:
         """Correlations Φᵀ(λ∘y) with a dual λ (n,); shape (k, d)."""
         return self.features.adjoint(self.y * checks.as_numbers(dual, (self.features.n,), "the dual"))
@@ -246,11 +260,8 @@ class MarginProblem:
         """
         if structure == "quadratic" and not self.hard:
             return "a soft margin with a norm is not a quadratic program; use CLARABEL, ECOS or SCS"
-        if structure == "quadratic":
-            import cvxpy as cp
-
-            if self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
-                return f"the square of {self.norm!r} is not a quadratic form; use CLARABEL, ECOS or SCS"
+        if structure == "quadratic" and self.norm.quadratic(cp.Variable((self.features.k, 1))) is None:
+            return f"the square of {self.norm!r} is not a quadratic form; use CLARABEL, ECOS or SCS"
         if structure == "second-order" and self.norm.semidefinite:
             return "it has no semidefinite cones, which a nuclear norm needs; use NATIVE, CLARABEL or SCS"
         norm, k = self.norm, self.features.k

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import length, share, without_exponent
 from implicit_bias.norms.nuclear import singular_bounds
 

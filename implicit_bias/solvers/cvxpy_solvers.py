@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.lazy import cp
 from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.processes import call_apart, load
 from implicit_bias.margin.problem import MarginProblem
@@ -83,8 +84,6 @@ class CvxpySolver(Solver):
         return Answer(nothing, np.zeros(problem.features.n), -1, options.stop(), reason=reason)
 
     def _answer(self, problem: MarginProblem, options: Options) -> Answer:
-        import cvxpy as cp
-
         features, scale = problem.features, problem.features.scale()
         margin = float(np.mean(problem.required_margin))
         rows, required = features.scaled(1 / scale), problem.required_margin / margin

@@ -13,13 +13,17 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers.base import Answer, Options, Progress, Solver
 from implicit_bias.solvers.cvxpy_solvers import CVXPY_SOLVERS
 from implicit_bias.solvers.diagnostics import diagnose
-from implicit_bias.solvers.native import NativeSolver, PreciseSolver
+from implicit_bias.solvers.native import NativeSolver
+from implicit_bias.solvers.native.precise import PreciseSolver
 from implicit_bias.solvers.separability import farkas_candidate, is_final, presolve_certificate
 
 #: The solvers by name, in order of preference.
 SOLVERS: dict[str, Solver] = {"NATIVE": NativeSolver(), **CVXPY_SOLVERS, "PRECISE": PreciseSolver()}
 #: Values of `Answer.stopped`: the limits. Only the certificate decides whether an answer is optimal or inseparable.
 STOPPED = (None, Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.INTERRUPTED)
+#: Those of a solver that ended by itself or at its iteration limit, not by a time limit or Ctrl-C. Only then do weights
+#: that do not separate suggest that the samples are inseparable.
+ENDED = STOPPED[:2]
 #: Fallback solvers, tried in order if `solver` is not given and the first answer is inconclusive, and the number of
 #: entries of Φ up to which each takes seconds. SCS runs only for linear constraints.
 FALLBACK_SOLVERS = {"PRECISE": np.inf, "CLARABEL": 3_000_000, "ECOS": 3_000_000, "SCS": 30_000}
@@ -146,13 +150,11 @@ def _solved(problem: MarginProblem, name: str, run: Run, options: Options, sever
         none = Answer(nowhere, np.zeros(problem.features.n), -1, Status.INTERRUPTED)
         answer = none if called is None else called[0]
     attempts = [certified(problem, name, answer, options)]
-    best = attempts[0]
-    if several:
-        best = _with_fallbacks(problem, options, attempts)
+    best = _with_fallbacks(problem, options, attempts) if several else attempts[0]
     # Gaps of the inconclusive attempts, if there are several, and the cause if INACCURATE.
     inaccurate = best.status is Status.INACCURATE
-    inconclusive = attempts if inaccurate else attempts[:-1]
-    reasons = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in inconclusive if len(attempts) > 1]
+    inconclusive = attempts if inaccurate and len(attempts) > 1 else attempts[:-1]
+    reasons = [f"{one.solver} ended at a gap of {one.gap:.1e}" for one in inconclusive]
     if inaccurate:
         reasons.append(attempts[-1].reason or diagnose(problem, best))
     return replace(
@@ -186,8 +188,8 @@ def certified(problem: MarginProblem, name: str, answer: Answer, options: Option
         raise InputError(f"{text} {kind}, not {shown(answer)}")
     bounds = certify(problem, answer.weights, answer.dual, answer.intercept, answer.multipliers)
     stopped = options.stop() or answer.stopped
-    may_be_infeasible = (problem.hard or problem.affine) and problem.features.unresolved == 0
-    if may_be_infeasible and _ended(stopped) and bounds.separable and np.isinf(bounds.objective):
+    may_be_infeasible = (problem.hard or problem.affine) and problem.features.unresolved == 0 and stopped in ENDED
+    if may_be_infeasible and np.isinf(bounds.objective) and bounds.separable:
         candidate = farkas_candidate(problem, bounds.dual, options.deadline)
         stopped = options.stop() or answer.stopped
         if candidate is not None:
@@ -218,22 +220,15 @@ def _without_certificate(problem: MarginProblem, options: Options) -> Options:
     return replace(options, deadline=options.deadline.part(max(1 - share, LEAST_SHARE)))
 
 
-def _ended(stopped: Status | None) -> bool:
-    """True if the solver ended by itself or at its iteration limit, not by a time limit or Ctrl-C.
-
-    Only then do weights that do not separate suggest that the samples are inseparable.
-    """
-    return stopped in (None, Status.ITERATION_LIMIT)
-
-
 def _concluded(problem: MarginProblem, found: Solution, stopped: Status | None) -> Solution:
     """Return `found` with the status that its bounds imply; weights and margins of inseparable data become NaN."""
-    unbounded = problem.hard and _ended(stopped) and np.isinf(found.objective)
-    if not found.separable or (unbounded and found.farkas_residual <= max(NEARLY_ZERO, problem.features.unresolved)):
-        proved = Status.NOT_SEPARABLE if found.dual.any() else Status.INFEASIBLE
-        status = Status.NOT_SEPARABLE_BELOW if found.separable else proved
-        nothing = {name: getattr(found, name) * np.nan for name in ("weights", "margins")}
-        return replace(found, **nothing, intercept=0.0, status=status)
+    if np.isinf(found.objective):
+        nearly = problem.hard and found.farkas_residual <= max(NEARLY_ZERO, problem.features.unresolved)
+        if not found.separable or (nearly and stopped in ENDED):
+            proved = Status.NOT_SEPARABLE if found.dual.any() else Status.INFEASIBLE
+            status = Status.NOT_SEPARABLE_BELOW if found.separable else proved
+            nothing = {name: getattr(found, name) * np.nan for name in ("weights", "margins")}
+            return replace(found, **nothing, intercept=0.0, status=status)
     return replace(found, status=Status.OPTIMAL if found.gap <= found.tol else stopped or Status.INACCURATE)
 
 

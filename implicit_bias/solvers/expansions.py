@@ -20,8 +20,8 @@ from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.solvers.base import Answer, Options
 from implicit_bias.solvers.dispatch import certified, merged, solve
-from implicit_bias.solvers.native.incumbent import constant
 from implicit_bias.solvers.native.kernel_matrices import products, solve_kernel_matrices
+from implicit_bias.solvers.native.loop import constant
 from implicit_bias.solvers.one_kernel import ADDED, solve_one_kernel
 
 #: Rows of a kernel matrix that are computed at a time.

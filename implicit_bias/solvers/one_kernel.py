@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias._utils.blocks import row_blocks
+from implicit_bias._utils.blocks import Cholesky, row_blocks
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.limits import Deadline, check_memory, free_memory
 from implicit_bias._utils.threads import in_threads, thread_count
@@ -335,9 +334,8 @@ def _smo_steps(K: Array, v: Array, s: Array, low: Array, high: Array, paired: bo
 
     At most `steps` changes are made, until the violation is at most `tol`. s and v = μy − Ks are updated in place.
     """
-    m, worst, value, diagonal = len(s), 0.0, np.empty(len(s)), np.diag(K).astype(np.float64)
-    least_curvature = LEAST_CURVATURE * max(diagonal.max(), 1e-150)
-    diagonal = np.maximum(diagonal, least_curvature)
+    least_curvature = LEAST_CURVATURE * max(np.diag(K).max(), 1e-150)
+    m, worst, value, diagonal = len(s), 0.0, np.empty(len(s)), np.maximum(np.diag(K), least_curvature)
     for _ in range(steps):
         # A loop for the largest value is vectorised if it does not look for its place.
         most, least = -np.inf, np.inf

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import TINY, length
 from implicit_bias._utils.limits import Deadline, free_memory
 from implicit_bias.features import Features, GatedFeatures

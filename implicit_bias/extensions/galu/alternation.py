@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array, as_count, as_fraction, as_seed, as_targets, check_callable, check_range
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import length
 from implicit_bias._utils.limits import Deadline
 from implicit_bias.extensions.galu.closed_form import check_open

@@ -13,8 +13,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils import checks
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array, InputError, shown
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import TINY, length, nearest_power_of_two, share
 from implicit_bias.extensions.galu.excess import Evaluation, images, rank_bound
 from implicit_bias.features import Features

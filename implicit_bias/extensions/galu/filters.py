@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils import checks
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import nearest_power_of_two
 from implicit_bias._utils.limits import Deadline
 from implicit_bias.extensions.galu.closed_form import LeastSquares, adjoints, least_squares, products, shift_of

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, check_range
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import TINY
 from implicit_bias.extensions.infinite.activations import Activation
 from implicit_bias.extensions.infinite.activations import activation as activation_of

@@ -10,16 +10,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicit_bias._utils.blocks import gram
+from implicit_bias._utils.blocks import Cholesky, gram
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress
-from implicit_bias.solvers.native.incumbent import Incumbent, Pace, lower_bound
-from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
-from implicit_bias.solvers.native.mehrotra import Linearised, descend_from
+from implicit_bias.solvers.native.loop import (
+    Bounds,
+    Incumbent,
+    Linearised,
+    Pace,
+    descend_from,
+    lower_bound,
+    upper_bound,
+)
 from implicit_bias.solvers.native.settings import Settings
 
 #: Iterations after which a method ends if `solve` has no limit; a program needs 10 to 40.
@@ -171,10 +176,9 @@ class MatrixIterate:
 class MatrixConditions(Linearised):
     """The optimality conditions of a program over a ball of matrices, linearised at the iterate `at`."""
 
-    program: Any
-    at: Any
-    #: Number of complementarity products.
-    count: int
+    def __init__(self, program: Any, at: Any, count: int) -> None:
+        #: `count` is the number of complementarity products.
+        self.program, self.at, self.count, self.mu = program, at, count, program.products(at) / count
 
     def factorise(self, K: Array, f: Array) -> None:
         """Set the `factor` of the matrix of λ with the `diagonal` of the slacks, and the residuals `missing` of f."""

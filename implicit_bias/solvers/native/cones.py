@@ -18,17 +18,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from implicit_bias._utils.blocks import gram
+from implicit_bias._utils.blocks import Cholesky, gram
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.floats import length
 from implicit_bias._utils.limits import check_memory
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer
-from implicit_bias.solvers.native.arrays import add_to_diagonal_
-from implicit_bias.solvers.native.factors import DenseFactor, Factor
-from implicit_bias.solvers.native.interior_point import Outcome, Program, descend, upper_bound
+from implicit_bias.solvers.native.algebra import DenseFactor, Factor, add_to_diagonal_
+from implicit_bias.solvers.native.interior_point import Outcome, Program, descend
 from implicit_bias.solvers.native.kernels import GroupKernels
+from implicit_bias.solvers.native.loop import upper_bound
 from implicit_bias.solvers.native.settings import Settings
 
 #: Settings of the method, which needs 15 to 30 iterations.

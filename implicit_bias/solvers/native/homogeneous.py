@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from implicit_bias.solvers.native.mehrotra import descend_from, longest_step
+from implicit_bias.solvers.native.loop import descend_from, longest_step
 
 #: Share of the way to the boundary that a step takes.
 TO_BOUNDARY = 0.99
@@ -313,7 +313,7 @@ class EmbeddedIterate:
 
 
 class EmbeddedConditions:
-    """The equations of the embedding, s∘z = μ and τκ = μ, linearised at an iterate; `Linearised` of `mehrotra`.
+    """The equations of the embedding, s∘z = μ and τκ = μ, linearised at an iterate; `Linearised` of `loop`.
 
     `factorise` takes a matrix, which it may overwrite, and returns an object with a method `solve` for (N, j).
     """

@@ -29,10 +29,16 @@ import numpy as np
 from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, all_finite, as_numpy, filled, library
-from implicit_bias.solvers.native.factors import BorderedFactor
+from implicit_bias.solvers.native.algebra import (
+    BorderedFactor,
+    Tensor,
+    add_to_diagonal_,
+    all_finite,
+    filled,
+    library,
+)
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.loop import Bounds, descend_from, upper_bound
 from implicit_bias.solvers.native.separability_lp import inseparability_proof
 
 #: Attempts to factorise M: True for doubles (False: single precision for many samples, or a partial factor), and the
@@ -100,10 +106,6 @@ class Point:
         """Return μ, the mean of all products λz, ηs and uw."""
         return float(self.products.sum()) / self.shape[2]
 
-    def ahead(self, step: float, direction: Point) -> float:
-        """Return μ of the point at `step` times `direction` from this one."""
-        return float((self.first + step * direction.first) @ (self.second + step * direction.second)) / self.shape[2]
-
 
 class Direction(Point):
     """A direction from an iterate, with the longest step along it that stays feasible."""
@@ -115,52 +117,13 @@ class Direction(Point):
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Bounds of the optimum: `lower` is proved by some λ, and `upper` is the objective of some weights."""
-
-    lower: float = 0.0
-    upper: float = float("inf")
-
-    @property
-    def gap(self) -> float:
-        """Relative gap 1 − lower/upper; infinity without an upper bound, and 0 if the upper bound is 0."""
-        if self.upper == 0:
-            return 0.0
-        return 1.0 - self.lower / self.upper if self.upper < float("inf") else float("inf")
-
-
-def upper_bound(value: float, margins: Tensor, box: Tensor | None) -> tuple[float, float]:
-    """Return the objective of the best multiple tW, t ≥ 0, of weights with ‖W‖ = `value` and margins f (n,), and 1/t.
-
-    With hard margins (`box` is None), 1/t is the smallest f_i, and the objective is infinite unless f_i > 0 for all i.
-    With upper bounds p in `box`, t minimises t‖W‖ + Σ_i p_i (1 − t f_i)₊. A sample with f_i > 0 has slack up to t =
-    1/f_i; the minimum is the last of these t up to which the objective falls, while ‖W‖ < Σ p_i f_i over the samples
-    that still have slack. If no multiple is better than zero weights, 1/t is infinite; if f is not finite, both are.
-    """
-    if box is None:
-        worst = float(margins.min())
-        return (value / worst if worst > 0 else float("inf")), worst
-    f, p = as_numpy(margins), as_numpy(box)
-    if not all_finite(f):
-        return float("inf"), float("inf")
-    # Samples with f_i ≤ 0 always have slack, and p_i f_i ≤ 0.
-    order = np.argsort(f)
-    place = int(np.searchsorted(np.cumsum((p * f)[order]), value, "right"))
-    least = f[order[place]] if place < len(f) else float("inf")
-    # In the arithmetic of f: a bound may be so large that the rounding of t to a double costs much slack.
-    t = 1 / f.dtype.type(least)
-    if t == float("inf"):
-        return float("inf"), 0.0
-    return float(t * value) + float(p @ np.maximum(1.0 - t * f, 0.0)), least
-
-
-@dataclass(frozen=True)
 class Program:
     """The problem of this module's docstring: group kernels, upper bounds of λ and constraints.
 
     `box` (n,) are the upper bounds p of λ in a soft margin, where 0 stands for none; `intercept_column` (n,) is ỹ of a
     free intercept. `margin_rhs` (n,) is the right-hand side of each row: 1, or 0 for linear constraints, whose margin
-    need only be non-negative. Their λ are multipliers, without an upper bound; the others sum to 1.
+    need only be non-negative. Their λ are multipliers, without an upper bound; the others sum to 1. A subclass with
+    linear constraints defines `margins`.
     """
 
     kernels: GroupKernels
@@ -187,16 +150,14 @@ class Program:
     def bounds(self, lam: Tensor, eta: Tensor, q: Tensor, f: Tensor) -> Bounds:
         """Return the dual objective of the best multiple of λ, and the objective of that of W_h = η_h Φ_hᵀ(λ∘y).
 
-        q_h = λᵀK_hλ, and f = K(η)λ + bỹ are the margins of W and b. If these violate a linear constraint, the upper
-        bound is infinite.
+        q_h = λᵀK_hλ, and f = K(η)λ + bỹ are the margins of W and b.
         """
         sizes = q**0.5
-        reach, box, margins = float(sizes.max()), None if self.box is None else self.samples(self.box), self.margins(f)
+        reach, box = float(sizes.max()), None if self.box is None else self.samples(self.box)
         scale = 1 / reach if reach > 0 else float("inf")
         if box is not None:
             scale = min(scale, float((box / self.samples(lam)).min()))
-        upper = float("inf") if margins is None else upper_bound(float(eta @ sizes), margins, box)[0]
-        return Bounds(scale * float(lam @ self.sum_mask), upper)
+        return Bounds(scale * float(lam @ self.sum_mask), upper_bound(float(eta @ sizes), self.margins(f), box)[0])
 
     def with_intercept(self, f: Tensor, b: Tensor) -> Tensor:
         """Return f + bỹ for f (n,) and an intercept b (1,); f itself for b (0,), without a free intercept."""
@@ -206,12 +167,9 @@ class Program:
         """Return the entries for samples of `values` (n,); the other entries belong to linear constraints."""
         return values if self.margin_rhs is None else values[self.margin_rhs > 0]
 
-    def margins(self, f: Tensor) -> Tensor | None:
-        """Return the entries of f of samples; None if one of a constraint is below −`constraint_slack`·max|f|."""
-        slack = self.kernels.settings.constraint_slack
-        if self.margin_rhs is not None and f[self.margin_rhs == 0].min() < -slack * abs(f).max():
-            return None
-        return self.samples(f)
+    def margins(self, f: Tensor) -> Tensor:
+        """Return the margins of the samples at weights whose rows have the values f (n,)."""
+        return f
 
     def start(self) -> Point:
         """Return a start in the interior, away from all bounds, with products λz, ηs and uw of similar size."""
@@ -374,11 +332,13 @@ class NewtonSystem:
         better = longer.longest > step.longest + settings.longer and self._left(longer) < self._left(step)
         return longer if better else step
 
-    def ahead(self, guess: Direction) -> float:
-        return self.at.ahead(guess.longest, guess)
+    def ahead(self, guess: Direction, share: float = 1.0) -> float:
+        """Return μ of the point that a `share` of the longest step leads to."""
+        at, step = self.at, share * guess.longest
+        return float((at.first + step * guess.first) @ (at.second + step * guess.second)) / at.shape[2]
 
     def _left(self, direction: Direction) -> float:
-        return self.at.ahead(self.kernels.settings.to_boundary * direction.longest, direction)
+        return self.ahead(direction, self.kernels.settings.to_boundary)
 
     def moved(self, direction: Direction) -> Point | None:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""
@@ -432,7 +392,7 @@ class Outcome:
 
     lam: Tensor
     weights: tuple[Tensor, Tensor, Tensor]
-    bounds: Bounds = Bounds()
+    bounds: Bounds = field(default_factory=Bounds)
     iterations: int = 0
     stopped: Status | None = None
     path: list[tuple[float, Point]] = field(default_factory=list)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms.base import padding

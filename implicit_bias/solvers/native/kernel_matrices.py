@@ -9,10 +9,9 @@ from implicit_bias._utils.floats import length, precise_product
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Status
 from implicit_bias.solvers.base import Answer, Options, Progress, end_line
-from implicit_bias.solvers.native.arrays import Tensor, library
-from implicit_bias.solvers.native.factors import Product
-from implicit_bias.solvers.native.interior_point import Bounds
+from implicit_bias.solvers.native.algebra import Product, Tensor, library
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
+from implicit_bias.solvers.native.loop import Bounds
 from implicit_bias.solvers.native.scaled import ScaledProblem
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import SampleSet
@@ -46,21 +45,18 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
     ours = KernelProblem(problem, stack, SETTINGS)
     start = None if options.start is None else np.asarray(options.start.dual)
 
-    def watch(inside: int, size: int, whole: Bounds, iteration: int, inner: Bounds, _: object) -> Status | None:
+    def watch(inside: int, iteration: int, size: int, bounds: Bounds, gap: float, _: object) -> Status | None:
         """Print an iterate if `verbose`; return a status to stop with. See `WatchAll`."""
         if options.verbose:
-            lower, upper = max(inner.lower, whole.lower) / ours.scale, whole.upper / ours.scale
-            seconds = options.deadline.seconds
-            options.report(Progress(inside + iteration, seconds, lower, upper, inner.gap, size, ours.n))
+            lower, upper, seconds = bounds.lower / ours.scale, bounds.upper / ours.scale, options.deadline.seconds
+            options.report(Progress(inside + iteration, seconds, lower, upper, gap, size, ours.n))
         return options.stop()
 
     tol, most = options.tol / 2, SETTINGS.max_iterations
     outcome = SampleSet(ours, start, ours.nothing_known(), tol, most, watch, options.limited).run(strict=False)
     if options.verbose:
         end_line()
-    lam, eta, b = outcome.weights
-    best, b = ours.dual(outcome.lam), ours.intercept(b)
-    return Answer(eta, best, outcome.iterations, outcome.stopped, b, reason=outcome.reason), ours.dual(lam)
+    return ours.answer(outcome), ours.dual(outcome.weights[0])
 
 
 class KernelMatrices(GroupKernels):
@@ -93,12 +89,12 @@ class KernelProblem(ScaledProblem):
         scale = float(length(lengths)) / np.sqrt(diagonals.size) or 1.0
         super().__init__(problem, form, "cpu", settings, scale)
         self.stack, self.columns = stack, stack.shape[0] * stack.shape[1]
-        self.signs = np.broadcast_to(problem.y / problem.required_margin / scale, self.n)
+        self.signs = problem.y / problem.required_margin / scale
 
     def by_features(self, samples: int) -> bool:
         return False
 
-    def kernels(self, rows: Tensor, more: Tensor | None = None) -> KernelMatrices:
+    def group_kernels(self, rows: Tensor, more: Tensor | None = None) -> KernelMatrices:
         signs, m = self.signs[rows], len(rows)
         size = m + (more is not None)
         stack, both = np.empty((self.H, size, size)), np.outer(signs, signs)
@@ -118,6 +114,10 @@ class KernelProblem(ScaledProblem):
 
     def adjoint(self, lam: Tensor) -> Tensor:
         return np.vstack([self.signs * products(self.stack, np.tile(self.signs * lam, (self.H, 1))), lam])
+
+    def weights(self, lam: Tensor, eta: Tensor) -> Array:
+        """Return η (H,), with which w_h = η_h Σ_i λ_i y_i φ_h(x_i), up to one factor."""
+        return np.asarray(eta)
 
     def squares(self, V: Tensor) -> Tensor:
         return np.maximum(V[:-1] @ V[-1], 0.0)

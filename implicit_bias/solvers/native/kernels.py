@@ -6,22 +6,17 @@ Gates and inputs have K_h = Σ_j S_jh (g_j g_jᵀ) ∘ (XXᵀ), which is applied
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 
 from implicit_bias._utils.blocks import ROWS, gram, row_blocks
-from implicit_bias._utils.checks import Array
 from implicit_bias._utils.compiled import compiled
 from implicit_bias._utils.floats import TINY
 from implicit_bias._utils.limits import check_memory
 from implicit_bias.features import SubsetFeatures
-from implicit_bias.solvers.native import arrays, factors
-from implicit_bias.solvers.native.arrays import Tensor
+from implicit_bias.solvers.native import algebra
+from implicit_bias.solvers.native.algebra import Tensor
 from implicit_bias.solvers.native.settings import Settings
 
 #: What to do if the memory does not suffice.
@@ -45,7 +40,7 @@ class GroupKernels(ABC):
     affordable = 0
 
     def __init__(self, rows: Tensor, H: int, settings: Settings) -> None:
-        self.n, self.H, self.ones, self.settings = len(rows), H, arrays.filled(rows, len(rows), 1.0), settings
+        self.n, self.H, self.ones, self.settings = len(rows), H, algebra.filled(rows, len(rows), 1.0), settings
 
     @abstractmethod
     def weighted(self, eta: Tensor) -> Tensor:
@@ -53,32 +48,32 @@ class GroupKernels(ABC):
 
     def single(self, eta: Tensor) -> Tensor:
         """Return K(η) (n, n) in single precision; some subclasses fill only its lower triangle."""
-        return arrays.in_precision("float32", self.weighted(eta))
+        return algebra.in_precision("float32", self.weighted(eta))
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> factors.Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> algebra.Factor:
         """Return a factor of K(η) + diag(`diagonal`), for many samples in single precision unless `exact`.
 
         Raises ArithmeticError if the matrix is not positive definite in that precision, TooLargeError without memory.
         """
         if self.by_features:
-            return factors.LowRankFactor(self.roots(eta), diagonal)
+            return algebra.LowRankFactor(self.roots(eta), diagonal)
         large = self.n >= self.settings.single_from
         if exact or not large:
             if large:
-                need, free = 16 * self.n**2, arrays.free_on_device(self.ones)
+                need, free = 16 * self.n**2, algebra.free_on_device(self.ones)
                 check_memory(need, f"a step of {self.n} samples in double precision", FEWER, free)
             matrix = self.weighted(eta)
-            arrays.add_to_diagonal_(matrix, diagonal)
-            return factors.DenseFactor(matrix)
+            algebra.add_to_diagonal_(matrix, diagonal)
+            return algebra.DenseFactor(matrix)
         matrix = self.single(eta)
-        arrays.add_to_diagonal_(matrix, arrays.in_precision("float32", diagonal))
-        return factors.SingleFactor(matrix, self._product(eta, diagonal))
+        algebra.add_to_diagonal_(matrix, algebra.in_precision("float32", diagonal))
+        return algebra.SingleFactor(matrix, self._product(eta, diagonal))
 
-    def roots(self, eta: Tensor) -> factors.LowRank:
+    def roots(self, eta: Tensor) -> algebra.LowRank:
         """Return B (n, r) with BBᵀ = K(η), if `by_features`."""
         raise NotImplementedError(f"{type(self).__name__} must define roots(eta), or keep by_features False")
 
-    def _product(self, eta: Tensor, diagonal: Tensor) -> factors.Product:
+    def _product(self, eta: Tensor, diagonal: Tensor) -> algebra.Product:
         return lambda x: self.sweep(x)[1] @ eta + diagonal * x
 
     @abstractmethod
@@ -130,10 +125,10 @@ class LinearKernels(GroupKernels):
         """
         kernel = self.weighted(eta) + stiffness * column[:, None] * column
         f = self.columns(V) @ eta + b * column
-        kernel, f, old, upper = (arrays.as_numpy(values) for values in (kernel, f, lam, box))
+        kernel, f, old, upper = (algebra.as_numpy(values) for values in (kernel, f, lam, box))
         new = _maximised(kernel, f, old, upper, self.settings.passes)
-        if arrays.library(lam) is not np:
-            new = arrays.library(lam).as_tensor(new, device=lam.device)
+        if algebra.library(lam) is not np:
+            new = algebra.library(lam).as_tensor(new, device=lam.device)
         V += self.adjoint(new - lam)
         return new
 
@@ -165,8 +160,8 @@ class StackedKernels(LinearKernels):
         self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
         self.narrow = A.shape[2] <= settings.narrow_up_to
 
-    def roots(self, eta: Tensor) -> factors.LowRank:
-        return factors.ColumnBlocks(self._root(eta))
+    def roots(self, eta: Tensor) -> algebra.LowRank:
+        return algebra.ColumnBlocks(self._root(eta))
 
     def _root(self, eta: Tensor) -> Tensor:
         """Return A√η (n, ·) without the columns `used` leaves out."""
@@ -180,35 +175,35 @@ class StackedKernels(LinearKernels):
     @cached_property
     def stack(self) -> Tensor:
         """All kernels, shape (H, n, n)."""
-        stack = arrays.filled(self.A, (self.H, self.n, self.n), 0.0)
+        stack = algebra.filled(self.A, (self.H, self.n, self.n), 0.0)
         for h in range(self.H):
             stack[h] = gram(self.A[:, h])
         return stack
 
     def weighted(self, eta: Tensor) -> Tensor:
-        return gram(self._root(eta)) if self.narrow else arrays.library(eta).tensordot(eta, self.stack, 1)
+        return gram(self._root(eta)) if self.narrow else algebra.library(eta).tensordot(eta, self.stack, 1)
 
     def single(self, eta: Tensor) -> Tensor:
         if not self.narrow:
             return super().single(eta)
-        return gram(self.rounded * arrays.in_precision("float32", eta**0.5)[arrays.library(eta).where(self.used)[0]])
+        return gram(self.rounded * algebra.in_precision("float32", eta**0.5)[algebra.library(eta).where(self.used)[0]])
 
     @cached_property
     def rounded(self) -> Tensor:
         """A (n, ·) in single precision, without the columns `used` leaves out."""
-        return arrays.in_precision("float32", self.A[:, self.used])
+        return algebra.in_precision("float32", self.A[:, self.used])
 
     def adjoint(self, lam: Tensor) -> Tensor:
-        return arrays.library(lam).tensordot(lam, self.A, 1)
+        return algebra.library(lam).tensordot(lam, self.A, 1)
 
     def squares(self, V: Tensor) -> Tensor:
         return (V * V).sum(axis=1)
 
     def columns(self, V: Tensor) -> Tensor:
-        return (arrays.library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
+        return (algebra.library(V).moveaxis(self.A, 0, 1) @ V[..., None])[..., 0].T
 
     def outputs(self, V: Tensor) -> Tensor:
-        return arrays.library(V).tensordot(self.A, V, 2)
+        return algebra.library(V).tensordot(self.A, V, 2)
 
     def moment(self, weights: Tensor) -> Tensor:
         return gram((self.A.reshape(self.n, -1) * weights[:, None] ** 0.5).T)
@@ -288,7 +283,7 @@ class GatedKernels(LinearKernels):
     @cached_property
     def halved(self) -> GatedKernels:
         """These kernels with inputs, gate values and `share` in single precision."""
-        X, G, share = (arrays.in_precision("float32", part) for part in (self.X, self.G, self.share))
+        X, G, share = (algebra.in_precision("float32", part) for part in (self.X, self.G, self.share))
         return GatedKernels(X, G, share, self.settings)
 
     @cached_property
@@ -308,25 +303,25 @@ class GatedKernels(LinearKernels):
 
     def single(self, eta: Tensor) -> Tensor:
         # Only rounded inputs and gate values are used. Many samples fill only the lower triangle, without XXᵀ.
-        half, eta = self.halved, arrays.in_precision("float32", eta)
+        half, eta = self.halved, algebra.in_precision("float32", eta)
         if self.H == 1 or self.n <= self.settings.kept_per_input * self.X.shape[1]:
             return half.weighted(eta)
-        kernel, left = arrays.filled(half.X, (self.n, self.n), 0.0), half.G * (half.share @ eta)
+        kernel, left = algebra.filled(half.X, (self.n, self.n), 0.0), half.G * (half.share @ eta)
         for rows in row_blocks(self.n):
             kernel[rows, : rows.stop] = left[rows] @ half.G[: rows.stop].T
             kernel[rows, : rows.stop] *= half.X[rows] @ half.X[: rows.stop].T
         return kernel
 
-    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> factors.Factor:
+    def factor(self, eta: Tensor, diagonal: Tensor, exact: bool = True, lam: Tensor | None = None) -> algebra.Factor:
         """Return a partial factor if `lam` is given and they are used, unless `exact`; else a whole one."""
         if exact or not self.partial:
             return super().factor(eta, diagonal, exact)
         if lam is None:
             need = 4 * self.n**2 + 8 * self.n * ROWS
-            check_memory(need, f"a step of {self.n} samples", FEWER, arrays.free_on_device(self.X))
+            check_memory(need, f"a step of {self.n} samples", FEWER, algebra.free_on_device(self.X))
             return super().factor(eta, diagonal, exact)
         half, squares = self.halved, self.G**2 @ (self.share @ eta)
-        left = half.G * arrays.in_precision("float32", self.share @ eta)
+        left = half.G * algebra.in_precision("float32", self.share @ eta)
 
         def columns(pivots: np.ndarray) -> Tensor:
             block = left @ half.G[pivots].T
@@ -337,12 +332,12 @@ class GatedKernels(LinearKernels):
         q, P = self.sweep(lam)
         # With K(η)λ over √(λᵀK(η)λ), K(η) − first firstᵀ remains positive semidefinite.
         first = P @ eta / (eta @ q + TINY) ** 0.5
-        return factors.PartialFactor(columns, squares, first, diagonal, self._product(eta, diagonal), self.settings)
+        return algebra.PartialFactor(columns, squares, first, diagonal, self._product(eta, diagonal), self.settings)
 
-    def roots(self, eta: Tensor) -> factors.LowRank:
+    def roots(self, eta: Tensor) -> algebra.LowRank:
         # The gate values times √(Sη), times the inputs, shape (n, kd).
         root = (self.share @ eta) ** 0.5
-        return ScaledFeatures(self, root) if self.wide else factors.ColumnBlocks(self._rows(self.G * root))
+        return ScaledFeatures(self, root) if self.wide else algebra.ColumnBlocks(self._rows(self.G * root))
 
     def _rows(self, gates: Tensor) -> Tensor:
         """Return all products of gates (n, k) and inputs, shape (n, k·d), with the gate as the slower index."""
@@ -366,7 +361,7 @@ class GatedKernels(LinearKernels):
     @cached_property
     def even(self) -> Tensor:
         """|g_ij| of each column j, shape (k,), if it is the same for all samples i, as in contrasts; else 0."""
-        xp, sizes = arrays.library(self.G), abs(self.G)
+        xp, sizes = algebra.library(self.G), abs(self.G)
         most = xp.amax(sizes, 0)
         return xp.where(xp.amin(sizes, 0) == most, most, 0 * most)
 
@@ -384,7 +379,7 @@ class GatedKernels(LinearKernels):
             rows = self.X[own] * shares[own, None] ** 0.5
             return rows.T @ rows
 
-        matrix = arrays.filled(self.X, (k, d, k, d), 0.0)
+        matrix = algebra.filled(self.X, (k, d, k, d), 0.0)
         whole = product(weights > 0, weights) if self.even.any() else None
         for i in range(k):
             for j in range(i + 1):
@@ -415,7 +410,7 @@ class GatedKernels(LinearKernels):
         return change @ P, P
 
 
-class ScaledFeatures(factors.LowRank):
+class ScaledFeatures(algebra.LowRank):
     """The features of gated kernels, scaled by `root` (k,) for each column of gate values, without storing them."""
 
     def __init__(self, kernels: GatedKernels, root: Tensor) -> None:
@@ -424,10 +419,10 @@ class ScaledFeatures(factors.LowRank):
         self.size = (kernels.G**2 @ root**2) @ (kernels.X**2).sum(1)
 
     def times(self, V: Tensor) -> Tensor:
-        return arrays.library(V).stack([self.kernels.outputs(self.root * v.reshape(self.shape)) for v in V.T], 1)
+        return algebra.library(V).stack([self.kernels.outputs(self.root * v.reshape(self.shape)) for v in V.T], 1)
 
     def adjoint(self, x: Tensor) -> Tensor:
-        return arrays.library(x).stack([(self.root * self.kernels.adjoint(column)).reshape(-1) for column in x.T], 1)
+        return algebra.library(x).stack([(self.root * self.kernels.adjoint(column)).reshape(-1) for column in x.T], 1)
 
     def moment(self, weights: Tensor) -> Tensor:
         size = self.shape[0] * self.shape[1]
@@ -442,13 +437,13 @@ class BorderedKernels(GroupKernels):
     """Gated kernels and one more sample, whose features A (k, d) are not a product of gates and inputs."""
 
     def __init__(self, kernels: GatedKernels, A: Tensor) -> None:
-        super().__init__(arrays.filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
+        super().__init__(algebra.filled(A, kernels.n + 1, 1.0), kernels.H, kernels.settings)
         self.base, self.A, self.by_features = kernels, A, kernels.by_features
         self.border, self.corner = kernels.columns(A), kernels.squares(A)
 
-    def roots(self, eta: Tensor) -> factors.LowRank:
+    def roots(self, eta: Tensor) -> algebra.LowRank:
         row = ((self.base.share @ eta) ** 0.5)[:, None] * self.A
-        return factors.OneRowMore(self.base.roots(eta), row.reshape(-1))
+        return algebra.OneRowMore(self.base.roots(eta), row.reshape(-1))
 
     def weighted(self, eta: Tensor) -> Tensor:
         return self._bordered(self.base.weighted(eta), eta)
@@ -458,7 +453,7 @@ class BorderedKernels(GroupKernels):
 
     def _bordered(self, inside: Tensor, eta: Tensor) -> Tensor:
         """Return K(η) of all samples from `inside`, that of the gated ones, and the border Σ_j S_jh g_j ∘ XA_j."""
-        matrix = arrays.filled(inside, (self.n, self.n), 0.0)
+        matrix = algebra.filled(inside, (self.n, self.n), 0.0)
         matrix[:-1, :-1] = inside
         matrix[-1, :-1] = matrix[:-1, -1] = self.border @ eta
         matrix[-1, -1] = self.corner @ eta
@@ -468,84 +463,9 @@ class BorderedKernels(GroupKernels):
         # V = Φᵀλ + λ̄A.
         V = self.base.adjoint(lam[:-1]) + lam[-1] * self.A
         border = (self.A * V).sum(axis=1) @ self.base.share
-        return self.base.squares(V), arrays.library(V).vstack([self.base.columns(V), border])
+        return self.base.squares(V), algebra.library(V).vstack([self.base.columns(V), border])
 
     def directional(self, change: Tensor) -> tuple[Tensor, Tensor]:
         P = self.base.directional(change[:-1])[1] + change[-1] * self.border
-        P = arrays.library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
+        P = algebra.library(P).vstack([P, change[:-1] @ self.border + change[-1] * self.corner])
         return change @ P, P
-
-
-@dataclass(frozen=True)
-class Contrasts:
-    """Matrices L in `turn` and S in `share`: for columns g' of GL, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ."""
-
-    turn: sp.csr_array | Array
-    share: sp.csr_array | Array
-
-    def of(self, G: Array) -> Array:
-        """Return GL, shape (n, k')."""
-        return np.ascontiguousarray(G @ self.turn)
-
-
-def contrasts(parts: Callable[[], Iterable[Array]], index: np.ndarray, settings: Settings) -> Contrasts:
-    """Return fewer columns with the same kernels as gate values (n, k̂), whose groups 0…H − 1 are `index` (k̂,).
-
-    Each call of `parts()` yields all gate values, some rows at a time. A group whose gate values have the same sum, not
-    0, in every sample (one-hot contexts, an always-on gate) is rotated by Helmert's orthogonal matrix to that constant
-    and c − 1 contrasts; all groups then share one constant column. Columns that are zero in every sample are left out.
-    Groups of more than `contrasts_up_to` columns remain as they are.
-    """
-    sizes, order = np.bincount(index), np.argsort(index, kind="stable")
-    H, starts = len(sizes), np.cumsum(sizes) - sizes
-    low, high = np.full(H, np.inf), np.full(H, -np.inf)
-    for part in parts():
-        sums = np.add.reduceat(part[:, order], starts, axis=1)
-        low, high = np.minimum(low, sums.min(axis=0)), np.maximum(high, sums.max(axis=0))
-    constant = np.where((low == high) & (low != 0) & (sizes <= settings.contrasts_up_to), low, 0.0)
-    turn, owners = _turn(np.split(order, starts[1:]), constant, settings)
-    used = np.zeros(turn.shape[1], dtype=bool)
-    for part in parts():
-        used |= (part @ turn).any(axis=0)
-    # The constant column counts in each of its groups.
-    others = np.arange(first := turn.shape[1] - len(owners), turn.shape[1])
-    places = np.concatenate([np.zeros(first * H, dtype=np.int64), others]), np.append(np.arange(first * H), owners)
-    values = np.concatenate([(constant**2 / sizes)[: first * H], np.ones(len(owners))])
-    share = _matrix(values, places, (turn.shape[1], H), settings.dense_share_up_to)
-    return Contrasts(turn, share) if used.all() else Contrasts(turn[:, used], share[used])
-
-
-def _turn(members: list[np.ndarray], constant: Array, settings: Settings) -> tuple[sp.csr_array | Array, np.ndarray]:
-    """Return L (k̂, k'), with a constant column first if a `constant` (H,) is not 0, and the groups of the others."""
-    first = np.flatnonzero(constant)[:1]
-    rows = [members[h] for h in first]
-    columns = [0 * group for group in rows]
-    values = [np.full(len(group), 1 / constant[h]) for h, group in zip(first, rows, strict=True)]
-    owners: list[int] = []
-    for h, group in enumerate(members):
-        i, j, entries, width = _rotation(len(group), bool(constant[h]))
-        rows.append(group[i])
-        columns.append(j + len(first) + len(owners))
-        values.append(entries)
-        owners += [h] * width
-    places, shape = (np.concatenate(rows), np.concatenate(columns)), (sum(map(len, members)), len(first) + len(owners))
-    return _matrix(np.concatenate(values), places, shape, settings.dense_turn_up_to), np.array(owners, dtype=np.int64)
-
-
-@cache
-def _rotation(c: int, constant: bool) -> tuple[np.ndarray, np.ndarray, Array, int]:
-    """Return rows, columns and values of the contrasts of c gates, and their number: c, or c − 1 beside a constant."""
-    block = np.eye(c) if not constant else scipy.linalg.helmert(c).T if c > 1 else np.zeros((1, 0))
-    i, j = np.nonzero(block)
-    return i, j, block[i, j], block.shape[1]
-
-
-def _matrix(
-    values: Array, places: tuple[np.ndarray, np.ndarray], shape: tuple[int, int], up_to: int
-) -> sp.csr_array | Array:
-    """Return the matrix with these values in these places, as an array if it has at most `up_to` entries."""
-    if shape[0] * shape[1] > up_to:
-        return sp.csr_array((values, places), shape=shape)
-    matrix = np.zeros(shape)
-    matrix[places] = values
-    return matrix

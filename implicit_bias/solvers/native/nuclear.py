@@ -30,8 +30,7 @@ from implicit_bias._utils.limits import check_memory
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import NuclearNorm
 from implicit_bias.solvers.native.ball import BallProgram, MatrixConditions, MatrixIterate, Units
-from implicit_bias.solvers.native.interior_point import Bounds
-from implicit_bias.solvers.native.mehrotra import longest_step
+from implicit_bias.solvers.native.loop import Bounds, longest_step
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import Support
 
@@ -77,7 +76,7 @@ class NuclearProgram(BallProgram):
             # Samples drawn at random stand for all.
             p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))
             if len(bounded):
-                shares = self.support.scattered(np.append(0 * self.m, 1.0), p, n)
+                shares = self.support.scattered(np.append(0 * self.m, 1.0), p)
                 self.joined = self.units.matrices(problem.adjoint(shares))[None]
                 self.m, self.y = np.append(self.m, shares @ m), np.append(self.y, shares @ y)
                 self.p = np.append(self.p, float(p[bounded].sum()))
@@ -118,7 +117,7 @@ class NuclearProgram(BallProgram):
                 block += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
-        lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds, len(self.support.left))
+        lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds)
         return self.units.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:
@@ -174,9 +173,8 @@ class NuclearConditions(MatrixConditions):
     """The optimality conditions of a program, linearised at an iterate."""
 
     def __init__(self, program: NuclearProgram, at: NuclearIterate) -> None:
-        self.program, self.at, t, V = program, at, at.t, at.V
-        self.count = len(at.lam) + len(at.z) + int(np.prod(program.shape))
-        self.mu = program.products(at) / self.count
+        t, V = at.t, at.V
+        super().__init__(program, at, len(at.lam) + len(at.z) + int(np.prod(program.shape)))
         L, M = np.linalg.cholesky(program.slack(at)), np.linalg.cholesky(at.Q)
         U, self.s, right = np.linalg.svd(M.mT @ L)
         roots = np.sqrt(self.s)[:, None, :]

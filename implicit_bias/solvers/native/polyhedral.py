@@ -20,13 +20,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from implicit_bias._utils.blocks import gram
+from implicit_bias._utils.blocks import Cholesky, gram
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import PolyhedralForm
 from implicit_bias.solvers.native.ball import SHIFT, BallProgram, inputs_or_blocks
-from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, longest_step
+from implicit_bias.solvers.native.loop import TO_BOUNDARY, longest_step
 
 #: Refinements of a solution by the factorised matrix.
 REFINEMENTS = 2
@@ -82,14 +81,6 @@ class PolyhedralProgram(BallProgram):
         #: True if Σ_h c_h τ_h = 1, whose multiplier is unknown.
         self.has_scale = self.hard != self.sums
 
-    def times(self, W: Array) -> Array:
-        """Return y∘ΦW (n,) for W (k, d)."""
-        return self.y * self.features.apply(W)
-
-    def adjoint(self, lam: Array) -> Array:
-        """Return Φᵀ(λ∘y) (k, d) for λ (n,)."""
-        return self.features.adjoint(self.y * lam)
-
     def block(self, j: int) -> tuple[Any, Array]:
         """Return indices of samples whose gate j is open, or a slice of all, and their y_i φ_j(x_i), shape (m, d)."""
         if self.blocks is not None:
@@ -133,7 +124,7 @@ class PolyhedralProgram(BallProgram):
         def dual_norm(V: Array) -> float:
             return float(c @ self.largest(np.abs(V) / e) if self.sums else (self.total(e * np.abs(V)) / c).max())
 
-        lam, V, size = self.first(self.adjoint, dual_norm)
+        lam, V, size = self.first(self.problem.adjoint, dual_norm)
         # ‖W‖ ≤ 1 for a hard margin; for a soft one Σ m_iλ_i is about the optimum.
         reach = 1.0 if self.hard else float(self.m @ lam)
         if self.sums:
@@ -160,7 +151,7 @@ class PolyhedralConditions:
 
     def __init__(self, program: PolyhedralProgram, at: PolyhedralIterate) -> None:
         self.program, self.at = program, at
-        e, groups = program.factors, program.groups
+        e, groups, problem = program.factors, program.groups, program.problem
         self.mu = sum(float(np.vdot(x, z)) for x, z in zip(at.x, at.z, strict=True)) / sum(x.size for x in at.x)
         ball = slice(1 if program.hard else 2, None)
         (x1, x2, *x3), (z1, z2, *z3) = at.x[ball], at.z[ball]
@@ -175,7 +166,7 @@ class PolyhedralConditions:
             self.delta = program.total(4 * e**2 * one * two * self.theta)
             border = self.psi * self.theta
         #: Signed border columns P, shape (n, H): row i is the sum of y_i φ_j(x_i) over the columns of group h.
-        self.P = np.column_stack([program.times(border * (groups == h)[:, None]) for h in range(len(program.costs))])
+        self.P = np.column_stack([problem.margins(border * (groups == h)[:, None]) for h in range(len(program.costs))])
         self.diagonal = at.x[0] / at.z[0] + (0.0 if program.hard else at.x[1] / at.z[1])
         K = program.moment(self.theta)
         #: −1 for a simplex, whose dτ reduces the margins.
@@ -183,7 +174,7 @@ class PolyhedralConditions:
         K += self.sign * (self.P / self.delta) @ self.P.T
         K[np.diag_indices_from(K)] += self.diagonal + SHIFT * K.trace() / len(K)
         self.factor = Cholesky(K)
-        V, f = program.adjoint(at.lam), program.times(at.W) + program.y * at.b
+        V, f = problem.adjoint(at.lam), problem.margins(at.W) + program.y * at.b
         slack = at.x[0] if program.hard else at.x[0] - at.x[1]
         #: Residuals of the rows, of the columns, of the groups, and of Σ y_iλ_i = 0, Σ m_iλ_i = 1, Σ c_hτ_h = 1.
         self.missing = at.gamma * program.m + slack - f
@@ -208,9 +199,9 @@ class PolyhedralConditions:
         """Return K⁻¹ right, with iterative refinement, for right (n,) or (n, m)."""
         flat = right[:, None] if right.ndim == 1 else right
         x = self.factor.solve(flat)
-        program = self.program
+        problem = self.program.problem
         for _ in range(REFINEMENTS):
-            image = [program.times(self.theta * program.adjoint(column)) for column in x.T]
+            image = [problem.margins(self.theta * problem.adjoint(column)) for column in x.T]
             rest = flat - np.reshape(image, x.T.shape).T - self.diagonal[:, None] * x
             rest = rest - self.sign * self.P @ ((self.P.T @ x) / self.delta[:, None])
             x = x + self.factor.solve(rest)
@@ -219,7 +210,7 @@ class PolyhedralConditions:
     def direction(self, target: float, guess: PolyhedralIterate | None) -> PolyhedralIterate:
         """Return the Newton direction to products x z of `target`, corrected by the dx dz of `guess`, if any."""
         program, at = self.program, self.at
-        e, groups = program.factors, program.groups
+        e, groups, problem = program.factors, program.groups, program.problem
         products = [target - x * z for x, z in zip(at.x, at.z, strict=True)]
         if guess is not None:
             products = [c - dx * dz for c, dx, dz in zip(products, guess.x, guess.z, strict=True)]
@@ -234,7 +225,7 @@ class PolyhedralConditions:
             one, two = c1 / x1, c2 / x2
             fixed = self.theta * (self.columns - one + two)
             of_groups = self.of_groups + program.total(e * (one + two) + self.psi * fixed)
-        right = right - program.times(fixed) - self.sign * self.P @ (of_groups / self.delta)
+        right = right - problem.margins(fixed) - self.sign * self.P @ (of_groups / self.delta)
         first, values = self.solve(right), self.values.copy()
         if program.has_scale:
             values[-1] += float(program.costs @ (of_groups / self.delta))
@@ -244,7 +235,7 @@ class PolyhedralConditions:
         gamma = rest.pop() if program.hard else 0.0
         b = rest.pop() if program.intercept else 0.0
         tau = (of_groups + self.P.T @ lam - program.costs * scale) / self.delta
-        V, reach = program.adjoint(lam), e * tau[groups, None]
+        V, reach = problem.adjoint(lam), e * tau[groups, None]
         if program.sums:
             s1, s2 = reach - V, reach + V
             w1, w2 = one - x1 / z1 * s1, two - x2 / z2 * s2

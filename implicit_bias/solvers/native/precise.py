@@ -31,21 +31,17 @@ import numpy as np
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.floats import TINY, UNIT, length, nearest_power_of_two
 from implicit_bias._utils.limits import Deadline, TooLargeError
-from implicit_bias.features import Features
 from implicit_bias.margin.constraints import LinearConstraints
 from implicit_bias.margin.problem import MarginProblem, balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms.base import padding
-from implicit_bias.solvers.base import Answer, Options
-from implicit_bias.solvers.native.conic import conic_form
+from implicit_bias.solvers.base import Answer, Options, Solver
+from implicit_bias.solvers.native.conic import BITS, conic_form, exact_blocks, many_digits, signed
 from implicit_bias.solvers.native.homogeneous import EmbeddedIterate, dual_program, maximise
-from implicit_bias.solvers.native.interior_point import Bounds, upper_bound
-from implicit_bias.solvers.native.settings import Settings
-from implicit_bias.solvers.native.solver import largest_bound, solve_native
+from implicit_bias.solvers.native.loop import Bounds, upper_bound
+from implicit_bias.solvers.native.solver import NativeSolver, largest_bound
 from implicit_bias.solvers.native.working_set import GrowingSet, Support
 
-#: Bits of a number.
-BITS = 200
 #: Iteration limit over all rounds, of which each takes 15 to 40.
 MAX_ITERATIONS = 500
 #: Hard margins below this, for samples of mean square length 1, count as zero.
@@ -111,27 +107,50 @@ LOVASZ = 0.75
 #: Largest number of steps of the reduction, about a millisecond each; then the basis is used as it is.
 REDUCTION_STEPS = 4000
 
-_exact = np.vectorize(gmpy2.mpfr, otypes=[object])
+#: Largest number of features: an iteration then takes at most about a second.
+MOST_FEATURES = 1000
+#: Largest number of linear constraints, for the same reason.
+MOST_CONSTRAINTS = 100
 
 #: Returns the status of a limit that is reached; None without one.
 Watch = Callable[[], Status | None]
 
 
-def solve_precisely(problem: MarginProblem, options: Options) -> Answer:
-    """Return weights and dual of a margin problem, which have a gap of `options.tol`/2 before they become doubles."""
-    with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
-        most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
-        if problem.group_form is None or problem.constraints is not None:
-            answer = _solve_conic(problem, most, options.stop)
-        else:
-            answer = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
-    # Sums that must be 0 have units far below those of the largest terms.
-    with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
-        weights, b = _weights(problem, answer.weights, answer.intercept, options.tol, options.deadline)
-        mu = _without_opposite(problem.constraints, answer.multipliers)
-        dual, mu = _dual(problem, answer.dual, mu, options.tol, options.deadline)
-    given = None if problem.constraints is None else mu
-    return replace(answer, weights=weights, dual=dual, intercept=b, multipliers=given)
+class PreciseSolver(Solver):
+    """An interior-point method in 60 digits, for problems that doubles cannot resolve; supports linear constraints.
+
+    It solves working sets of at most some 200 samples, so that n may be large if few samples are support vectors below
+    their upper bound. With constraints, and for norms without a group form, it solves for all samples at once.
+    """
+
+    name = "PRECISE"
+    takes = frozenset({"max_seconds", "start"})
+
+    def __call__(self, problem: MarginProblem, options: Options) -> Answer:
+        with gmpy2.context(gmpy2.get_context(), precision=BITS), np.errstate(all="ignore"):
+            most = MAX_ITERATIONS if options.max_iterations is None else options.max_iterations
+            if problem.group_form is None or problem.constraints is not None:
+                answer = _solve_conic(problem, most, options.stop)
+            else:
+                # The gap is that of the numbers before they become doubles.
+                answer = PreciseSet(problem, _known_dual(problem, options), options.tol / 2, most, options.stop).run()
+        # Sums that must be 0 have units far below those of the largest terms.
+        with gmpy2.context(gmpy2.get_context(), precision=2 * BITS), np.errstate(all="ignore"):
+            weights, b = _weights(problem, answer.weights, answer.intercept, options.tol, options.deadline)
+            mu = _without_opposite(problem.constraints, answer.multipliers)
+            dual, mu = _dual(problem, answer.dual, mu, options.tol, options.deadline)
+        given = None if problem.constraints is None else mu
+        return replace(answer, weights=weights, dual=dual, intercept=b, multipliers=given)
+
+    def refusal(self, problem: MarginProblem, options: Options) -> str | None:
+        features, constraints = problem.features, problem.constraints
+        if features.k * features.d > MOST_FEATURES:
+            return f"the arithmetic of PRECISE is for at most {MOST_FEATURES} features; use NATIVE"
+        if constraints is not None and len(constraints.equal) > MOST_CONSTRAINTS:
+            return f"the arithmetic of PRECISE is for at most {MOST_CONSTRAINTS} linear constraints; use CLARABEL"
+        # A nuclear norm as a semidefinite program has too many variables.
+        reason = super().refusal(problem, options)
+        return reason or (self.structure_refusal(problem, "groups") if problem.norm.has_atoms else None)
 
 
 def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
@@ -140,7 +159,7 @@ def _known_dual(problem: MarginProblem, options: Options) -> Array | None:
     share = 1.0 if problem.hard else SAFE_C / max(largest_bound(problem), SAFE_C)
     if share < 1 and problem.features.n > ALL_SAMPLES:
         safe = replace(options, tol=max(options.tol, SAFE_TOL), start=None, callback=None)
-        lam = solve_native(problem.replace(C=problem.C * share), safe, Settings()).dual
+        lam = NativeSolver()(problem.replace(C=problem.C * share), safe).dual
         size = max(problem.norm.dual(problem.adjoint(lam)) * share, (lam / problem.upper_bounds).max(), TINY)
         return np.asarray(lam / size)
     return None if options.start is None else np.asarray(options.start.dual)
@@ -204,10 +223,10 @@ class PreciseSet(GrowingSet, Support):
         self.n = features.n
         #: W = TŴ/s for Ŵ as rows of length d, sorted by their groups 0 … H − 1, which are padded to the same size.
         self.T, self.H = (form.expand @ padding(form.index).T).tocsc(), form.count
-        self.m = _exact(np.broadcast_to(problem.required_margin, self.n))
+        self.m = many_digits(np.broadcast_to(problem.required_margin, self.n))
         #: s, a power of two with which φ̂_i have a mean square length near 1; p̂, None for a hard margin; and ỹ.
         self.scale = nearest_power_of_two(float(length(features.row_norms() / problem.required_margin)) / self.n**0.5)
-        self.box: Any = None if problem.hard else _exact(problem.upper_bounds) * self.m * self.scale
+        self.box: Any = None if problem.hard else many_digits(problem.upper_bounds) * self.m * self.scale
         self.column = problem.intercept * problem.y / self.m
         super().__init__(np.zeros(0, dtype=int), np.zeros(0, dtype=int), problem.y)
         zero = gmpy2.mpfr(0)
@@ -262,7 +281,7 @@ class PreciseSet(GrowingSet, Support):
         """Return φ̂_i of the m samples with indices `rows`, shape (m, H, r): rows of groups, padded with zeros."""
         if not len(rows):
             return self.W[None][:0]
-        blocks = _blocks(self.problem.features.select(rows))
+        blocks = exact_blocks(self.problem.features.select(rows))
         index, values = self.T.indices, self.T.data[:, None]
         columns = [slice(*pair) for pair in pairwise(self.T.indptr)]
         mixed = np.stack([(blocks[:, index[part]] * values[part]).sum(axis=1) for part in columns], axis=1)
@@ -274,7 +293,7 @@ class PreciseSet(GrowingSet, Support):
         return sum(np.tensordot(shares[part], self.samples(rows[part]), axes=1) for part in parts)
 
     def _original(self, W: Any) -> Any:
-        return _exact(self.T.toarray()) @ W.reshape(-1, self.problem.features.d) / self.scale
+        return many_digits(self.T.toarray()) @ W.reshape(-1, self.problem.features.d) / self.scale
 
     def _margins(self, W: Any, b: Any) -> Any:
         """Return f (n,) of all samples for Ŵ (H, r) and b, in doubles where their error is at most RESOLVED |1 − f|."""
@@ -283,7 +302,7 @@ class PreciseSet(GrowingSet, Support):
         upper, lower, error = features.apply_bounded(near, precise=True)
         f = y * ((upper + float(b)) + lower) / required
         error = (error + 4 * UNIT * (features.magnitudes(near) + abs(float(b)))) / required
-        margins, rows = _exact(f), np.flatnonzero(~(error <= RESOLVED * abs(f - 1)))
+        margins, rows = many_digits(f), np.flatnonzero(~(error <= RESOLVED * abs(f - 1)))
         for part in np.split(rows, range(CHUNK, len(rows), CHUNK)):
             margins[part] = np.tensordot(self.samples(part), W, axes=2) + self.column[part] * b
         return margins
@@ -336,7 +355,7 @@ class SetProgram:
         joined_column = _array(column[part] @ share for share, part in zip(shares, self.joined, strict=True))
         self.column = np.concatenate([column[rows], joined_column])
         self.box = None if box is None else np.concatenate([box[rows], self.totals])
-        self.free, self.lam = len(rows), _exact(np.zeros(len(self.A)))
+        self.free, self.lam = len(rows), many_digits(np.zeros(len(self.A)))
         #: Best bounds: the lower one, by `lam`, holds for all samples, the upper one for those of the set.
         self.lower, self.upper = 0.0, np.inf
         self.iterations = whole.iterations
@@ -391,7 +410,7 @@ class SetProgram:
 
     def dual(self) -> Any:
         """Return λ̂ (n,) of all samples."""
-        whole, lam = self.whole, _exact(np.zeros(self.whole.n))
+        whole, lam = self.whole, many_digits(np.zeros(self.whole.n))
         lam[whole.rows] = self.lam[: self.free]
         for part, total, value in zip(self.joined, self.totals, self.lam[self.free :], strict=True):
             lam[part] = whole.box[part] * (value / total)
@@ -401,10 +420,10 @@ class SetProgram:
 def _solve_conic(problem: MarginProblem, most: int, watch: Watch) -> Answer:
     """Return the last iterate for `conic_form` of all samples, in many digits, after at most `most` iterations."""
     (n, k, d), m = problem.features.shape, 0 if problem.constraints is None else len(problem.constraints.equal)
-    W, b, lam, mu = (_exact(np.zeros(shape)) for shape in ((k, d), (), n, m))
+    W, b, lam, mu = (many_digits(np.zeros(shape)) for shape in ((k, d), (), n, m))
     answer = Answer(W, lam, -1, watch(), b, mu)
     try:
-        form = conic_form(problem, _signed, _exact)
+        form = conic_form(problem)
     except TooLargeError as error:
         return replace(answer, iterations=0, reason=str(error))
 
@@ -434,16 +453,16 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
     near, constraints = _nearest(problem, W, b), problem.constraints
     m, many = np.broadcast_to(problem.required_margin, problem.features.n)[near], len(near)
     # Forms y_i(φ(x_i), 1).
-    forms, exact, h = np.hstack([_signed(problem, near), problem.y[near, None]]), np.append(W.ravel(), b), np.zeros(0)
+    forms, exact, h = np.hstack([signed(problem, near), problem.y[near, None]]), np.append(W.ravel(), b), np.zeros(0)
     value = problem.norm.value(W.astype(np.float64))
-    box = None if problem.hard else _exact(problem.upper_bounds[near] * m)
+    box = None if problem.hard else many_digits(problem.upper_bounds[near] * m)
     target, least = upper_bound(value, forms @ exact / m, box)
     if not problem.affine and 0 < least < np.inf and max(abs(exact)) / least < LARGEST:
         exact = exact / least
         W, b = exact[:-1].reshape(W.shape), exact[-1]
     masks = [np.ones(many, dtype=bool)]
     if constraints is not None:
-        rows = np.append(_exact(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
+        rows = np.append(many_digits(-constraints.E.toarray()), np.zeros((len(constraints.h), 1)), axis=1)
         forms, h = np.vstack([forms, rows]), constraints.h
         masks = [np.append(masks[0], part) for part in (~constraints.equal, constraints.equal & False)]
     spare = (forms @ exact - np.append(m, -h)).astype(np.float64)
@@ -462,8 +481,8 @@ def _weights(problem: MarginProblem, W: Any, b: Any, tol: float, deadline: Deadl
             for times, pushed in product(PUSHES if constraints is None else ULPS, masks):
                 if best[0] <= target * (1 + ROUNDING_ERROR * tol) or deadline.passed():
                     return best[1:]
-                push = _exact(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
-                given = forms, _exact(room), stay, push
+                push = many_digits(times * (pushed & tight) * (allowed if constraints is None else terms) / room)
+                given = forms, many_digits(room), stay, push
                 given = _of_any_scale(exact, *given, SCALE_CHANGE_OF_WEIGHTS) if of_any_scale else given
                 x = rounded(exact, *given, deadline, known=known)
                 best = min(best, _objective(problem, x[:-1].reshape(W.shape), float(x[-1])), key=lambda one: one[0])
@@ -485,7 +504,7 @@ def _free_changes(problem: MarginProblem, W: Any, b: Any, tol: float) -> Any:
     value = problem.norm.value(W.astype(np.float64))
     sizes = np.array([problem.norm.value(unit) for unit in np.eye(W.size).reshape(-1, *W.shape)])
     # An intercept costs nothing.
-    return _exact(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b)) + TINY))
+    return many_digits(np.append(SUM_ERROR * tol * value / sizes, FREE_CHANGE * abs(float(b)) + TINY))
 
 
 def _nearest(problem: MarginProblem, W: Any, b: Any) -> np.ndarray:
@@ -507,7 +526,7 @@ def _objective(problem: MarginProblem, W: Array, b: float) -> tuple[float, Array
     f, value, constraints = problem.y * ((upper + b) + lower), problem.norm.value(W), problem.constraints
     f = f - error - 4 * UNIT * abs(f)
     if constraints is not None:
-        short = (_exact(constraints.E.toarray()) @ _exact(W.ravel()) - constraints.h).astype(np.float64)
+        short = (many_digits(constraints.E.toarray()) @ many_digits(W.ravel()) - constraints.h).astype(np.float64)
         short = np.where(constraints.equal, abs(short), np.maximum(short, 0.0))
         moved = float((short / (abs(constraints.E).max(axis=1).toarray().ravel() + TINY)).sum())
         f = f - problem.features.magnitudes(np.full(W.shape, moved))
@@ -526,16 +545,16 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     Φᵀ(λ∘y) exceeds the largest double.
     """
     (n, k, d), dual = problem.features.shape, np.zeros(problem.features.n)
-    sizes = lam * _exact(problem.features.row_norms())
+    sizes = lam * many_digits(problem.features.row_norms())
     largest = sizes.max() if problem.hard else float(length(problem.adjoint(lam.astype(np.float64))))
     used = np.flatnonzero((lam != 0) & ~((sizes > 0) & (sizes < VANISHED * largest)).astype(bool))
     if not len(used) or deadline.passed():
         return lam.astype(np.float64), mu.astype(np.float64)
     upper_bounds, m = problem.upper_bounds[used], np.broadcast_to(problem.required_margin, n)[used]
-    forms, gains, exact = _signed(problem, used).T, _exact(m), np.concatenate([lam[used], mu])
+    forms, gains, exact = signed(problem, used).T, many_digits(m), np.concatenate([lam[used], mu])
     if problem.constraints is not None:
-        forms = np.hstack([forms, _exact(-problem.constraints.E.toarray().T)])
-        gains = np.append(gains, _exact(-problem.constraints.h))
+        forms = np.hstack([forms, many_digits(-problem.constraints.E.toarray().T)])
+        gains = np.append(gains, many_digits(-problem.constraints.h))
     V = (forms @ exact).astype(np.float64)
     if not (np.isfinite(V).all() and np.isfinite(exact.astype(np.float64)).all()):
         return dual, np.zeros(len(mu))
@@ -547,9 +566,9 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
     stay = np.minimum(SUM_ERROR * tol * np.minimum(total / m, upper_bounds), best[: len(used)] / 2)
     stay = np.append(stay, FREE_CHANGE * abs(best[len(used) :])) + TINY
     if problem.intercept:
-        forms = np.vstack([forms, _exact(np.append(problem.y[used], np.zeros(len(mu))))])
+        forms = np.vstack([forms, many_digits(np.append(problem.y[used], np.zeros(len(mu))))])
         allowed.append(ZERO_SUM * float(np.spacing(best[: len(used)]).min()) + TINY)
-    room, sums = _exact(np.array(allowed)), forms @ exact
+    room, sums = many_digits(np.array(allowed)), forms @ exact
     for near_bound, together, of_any_scale in HARD_ROUNDINGS if reach < SCALE_CHANGE else SOFT_ROUNDINGS:
         if bound(best) >= total / LENGTH * (1 - ROUNDING_ERROR * tol) or deadline.passed():
             break
@@ -559,7 +578,7 @@ def _dual(problem: MarginProblem, lam: Any, mu: Any, tol: float, deadline: Deadl
         low = rounds & (exact < near_bound * most).astype(bool)
         high = rounds & (exact > (1 - near_bound) * most).astype(bool)
         target = np.where(high, most, np.where(low, 0 * exact, exact))
-        given = forms, room, _exact(np.where(high, CLOSE * stay, stay)), (sums - forms @ target) / room
+        given = forms, room, many_digits(np.where(high, CLOSE * stay, stay)), (sums - forms @ target) / room
         given = _of_any_scale(exact, *given) if of_any_scale else given
         best = max(best, rounded(target, *given, deadline, together), key=bound)
     dual[used] = best[: len(used)]
@@ -573,7 +592,7 @@ def _dual_bound(problem: MarginProblem, used: np.ndarray, forms: Any, gains: Any
         # The certificate scales one class, and then rounds λ to multiples of one unit, so that sums are exact.
         unit = np.spacing(2 * lam.sum())
         lam = np.floor(balanced(lam, y) / unit) * unit
-    x = _exact(np.append(lam, x[len(used) :]))
+    x = many_digits(np.append(lam, x[len(used) :]))
     return float(gains @ x) / _dual_size(problem, used, forms, x)
 
 
@@ -588,18 +607,6 @@ def _array(numbers: Iterable[Any]) -> Any:
     return np.array(list(numbers), dtype=object)
 
 
-def _blocks(features: Features) -> Any:
-    """Return φ_j(x_i) in many digits, shape (n, k, d); the products of gate values and inputs are exact."""
-    if features.gate_values is None:
-        return _exact(features.dense()).reshape(features.shape)
-    return _exact(features.gate_values)[:, :, None] * _exact(features.X)[:, None]  # type: ignore[attr-defined]
-
-
-def _signed(problem: MarginProblem, rows: np.ndarray) -> Any:
-    """Return y_iφ(x_i) of the samples `rows`, in many digits, shape (len(rows), k·d)."""
-    return _blocks(problem.features.select(rows)).reshape(len(rows), -1) * problem.y[rows, None]
-
-
 def _of_any_scale(
     exact: Any, forms: Any, room: Any, stay: Any, push: Any, change: float = SCALE_CHANGE
 ) -> tuple[Any, Any, Any, Any]:
@@ -611,7 +618,7 @@ def _of_any_scale(
     forms = np.vstack([forms / room[:, None], np.diag(1 / stay)])
     forms = forms - np.outer(forms @ exact, share / (share @ exact))
     push = np.append(push, 0 * exact)
-    return forms, _exact(np.ones(len(forms))), change * abs(exact) + TINY, push
+    return forms, many_digits(np.ones(len(forms))), change * abs(exact) + TINY, push
 
 
 def rounded(

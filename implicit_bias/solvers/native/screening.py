@@ -17,17 +17,10 @@ import numpy as np
 from implicit_bias._utils.blocks import row_blocks
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.native.arrays import Tensor, as_numpy, filled, library
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Watch, upper_bound
-from implicit_bias.solvers.native.kernels import LinearKernels
-from implicit_bias.solvers.native.scaled import ScaledProblem
-from implicit_bias.solvers.native.settings import Settings
-
-
-def many_bounded(lam: Tensor, box: Tensor | None, settings: Settings) -> bool:
-    """Return True if the share of the positive λ (n,) near their bounds exceeds `bounded`; False for a hard margin."""
-    at_bound = settings.at_bound
-    return box is not None and bool(((lam > 0) & (lam >= at_bound * box)).sum() > settings.bounded * (lam > 0).sum())
+from implicit_bias.solvers.native.algebra import Tensor, as_numpy, filled, library
+from implicit_bias.solvers.native.interior_point import Outcome, Watch
+from implicit_bias.solvers.native.loop import Bounds, upper_bound
+from implicit_bias.solvers.native.scaled import ScaledProblem, many_bounded
 
 
 class Ascent:
@@ -40,34 +33,28 @@ class Ascent:
         self.V, self.eta = scaled.adjoint(self.lam), filled(self.lam, scaled.H, 1 / scaled.H)
         self.b, self.factor = filled(self.lam, 0 if self.column is None else 1, 0.0), self.settings.eta_factor
 
-    def _pass_over_block(self, rows: Tensor, block: LinearKernels, power: float) -> None:
-        """Maximise over λ of the samples `rows`, whose kernels are `block`; update V and b, then η once.
+    def pass_over(self, samples: np.ndarray, power: float, late: Callable[[], bool] = bool) -> None:
+        """Maximise over λ of the samples, by blocks; update V and b, and multiply η_h by ‖V_h‖^`power` after each.
 
-        η_h is multiplied by ‖V_h‖^`power`, with ‖V_h‖ clipped to `factor` and its inverse.
-        """
-        lam, stiffness, column, b = self.lam[rows], self.eta.sum(), 0 * self.lam[rows], 0.0
-        if self.column is not None:
-            column, b = self.column[rows], self.b
-        new = block.ascended(self.V, self.eta, lam, self.box[rows], column, b, stiffness)
-        self.lam[rows] = new
-        if self.column is not None:
-            self.b = self.b + stiffness * (column @ (new - lam))
-        self.eta = self.eta * (block.squares(self.V) ** 0.5).clip(1 / self.factor, self.factor) ** power
-
-    def pass_over(self, rows: np.ndarray, power: float, late: Callable[[], bool] = bool) -> None:
-        """Update λ of the samples `rows`, V and b by blocks; multiply η_h by a `power` of ‖V_h‖ after each.
-
-        The pass ends early if it is `late()`.
+        ‖V_h‖ is clipped to `factor` and its inverse. The pass ends early if it is `late()`.
         """
         if self.column is not None:
             self.b = self.b + self.eta.sum() * (self.column @ self.lam)
-        for fetched in np.split(rows, range(self.settings.fetched, len(rows), self.settings.fetched)):
-            samples = self.scaled.to_device(fetched)
-            kernels = self.scaled.linear(samples)
-            for block in row_blocks(len(fetched), self.settings.block):
+        for part in np.split(samples, range(self.settings.fetched, len(samples), self.settings.fetched)):
+            fetched = self.scaled.to_device(part)
+            kernels = self.scaled.linear(fetched)
+            for block in row_blocks(len(part), self.settings.block):
                 if late():
                     return
-                self._pass_over_block(samples[block], kernels.part(block), power)
+                rows, few = fetched[block], kernels.part(block)
+                lam, stiffness, column, b = self.lam[rows], self.eta.sum(), 0 * self.lam[rows], 0.0
+                if self.column is not None:
+                    column, b = self.column[rows], self.b
+                new = few.ascended(self.V, self.eta, lam, self.box[rows], column, b, stiffness)
+                self.lam[rows] = new
+                if self.column is not None:
+                    self.b = self.b + stiffness * (column @ (new - lam))
+                self.eta = self.eta * (few.squares(self.V) ** 0.5).clip(1 / self.factor, self.factor) ** power
 
     def select_groups(self) -> None:
         """Set η_h of groups that hardly count to 0, so that they are skipped, and let others in with a small η_h."""

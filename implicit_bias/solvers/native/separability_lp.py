@@ -17,10 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from implicit_bias._utils.limits import free_memory
-from implicit_bias.solvers.native.arrays import Tensor, add_to_diagonal_, filled, free_on_device, library
-from implicit_bias.solvers.native.factors import DenseFactor
+from implicit_bias.solvers.native.algebra import DenseFactor, Tensor, add_to_diagonal_, filled, free_on_device, library
 from implicit_bias.solvers.native.kernels import LinearKernels
-from implicit_bias.solvers.native.mehrotra import TO_BOUNDARY, descend_from, longest_step
+from implicit_bias.solvers.native.loop import TO_BOUNDARY, descend_from, longest_step
 
 #: Size of t, and of a step, that counts as zero: then λ is projected to a proof.
 NEARLY_ZERO = 1e-10

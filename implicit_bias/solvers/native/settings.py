@@ -58,8 +58,6 @@ class Settings:
     recent: int = 5
     #: Iterations after which a warm start without separating weights is replaced by a cold one.
     warm_iterations: int = 6
-    #: Negative slack of a homogeneous constraint that is tolerated, as a share of the largest margin.
-    constraint_slack: float = 1e-20
 
     # The separability linear program: for hard margins, through features that are few.
     #: Iterations without separating weights after which this program is solved; negative: never.

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicit_bias._utils.blocks import gram
+from implicit_bias._utils.blocks import Cholesky, gram
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.norms import SpectralForm
 from implicit_bias.solvers.native.ball import BallProgram, MatrixConditions, MatrixIterate, Units
-from implicit_bias.solvers.native.mehrotra import longest_step
+from implicit_bias.solvers.native.loop import longest_step
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,8 @@ class SpectralConditions(MatrixConditions):
     """The optimality conditions of a program, linearised at an iterate."""
 
     def __init__(self, program: SpectralProgram, at: SpectralIterate) -> None:
-        self.program, self.at = program, at
-        rows, B, H, T = program.rows, program.B, len(at.Q), at.T
-        self.S = program.slack(at)
-        self.count = rows.n + H + (0 if program.hard else rows.n + 1)
-        self.mu = program.products(at) / self.count
+        rows, B, H, T, self.S = program.rows, program.B, len(at.Q), at.T, program.slack(at)
+        super().__init__(program, at, rows.n + H + (0 if program.hard else rows.n + 1))
         L = np.tril(Cholesky(at.Q.copy()).factor)
         omega, vectors = np.linalg.eigh(L.T @ (T * at.W @ at.W.T + self.S / 2) @ L)
         self.J, self.inverse = L @ vectors, vectors.T @ np.linalg.inv(L)

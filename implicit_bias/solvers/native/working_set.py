@@ -12,22 +12,22 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.floats import length
-from implicit_bias._utils.limits import TooLargeError
+from implicit_bias._utils.limits import TooLargeError, check_memory
 from implicit_bias._utils.threads import one_thread
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
 from implicit_bias.norms import GroupForm
 from implicit_bias.solvers.base import Answer
-from implicit_bias.solvers.native.arrays import Tensor, filled, library
-from implicit_bias.solvers.native.incumbent import Incumbent, lower_bound
-from implicit_bias.solvers.native.interior_point import Bounds, Outcome, Point, Program, descend, upper_bound
-from implicit_bias.solvers.native.scaled import ScaledProblem
-from implicit_bias.solvers.native.screening import many_bounded
+from implicit_bias.solvers.native.algebra import Tensor, filled, free_on_device, library
+from implicit_bias.solvers.native.interior_point import Outcome, Point, Program, descend
+from implicit_bias.solvers.native.kernels import FEWER
+from implicit_bias.solvers.native.loop import Bounds, Incumbent, lower_bound, upper_bound
+from implicit_bias.solvers.native.scaled import ScaledProblem, many_bounded
 from implicit_bias.solvers.native.settings import Settings
 
-#: Called with the iterations of earlier rounds, the size of the set, the bounds over all samples, the iteration and
-#: the bounds of the current iterate, and its result for all samples if these were checked; may return a status.
-WatchAll = Callable[[int, int, Bounds, int, Bounds, Outcome | None], Status | None]
+#: Called with the iterations of earlier rounds and of this one, the size of the set, the bounds over all samples, the
+#: gap of the current iterate, and its result for all samples if these were checked; may return a status.
+WatchAll = Callable[[int, int, int, Bounds, float, Outcome | None], Status | None]
 
 
 class GrowingSet(ABC):
@@ -88,9 +88,9 @@ class Support:
         shortfall[self.rows] = -float("inf")
         return shortfall
 
-    def scattered(self, lam: Any, p: Any, n: int) -> Any:
+    def scattered(self, lam: Any, p: Any) -> Any:
         """Return λ (n,), given that of the rows and then of the row of `bounded` samples, with upper bounds p (n,)."""
-        every = filled(lam, n, 0.0)
+        every = filled(lam, len(self.left), 0.0)
         every[self.rows] = lam[: len(self.rows)]
         if p is not None and len(self.bounded):
             every[self.bounded] = lam[-1] * (p[self.bounded] / p[self.bounded].sum())
@@ -162,7 +162,8 @@ class SampleSet(GrowingSet, Support):
         #: Numbers (n,) to which λ_i of the `bounded` samples are proportional: upper bounds, or λ_i of the screening.
         self.shares: Any = scaled.box
         if self.screened and scaled.sparse_groups and scaled.box is not None:
-            self._restrict(np.flatnonzero(known.weights[1]))
+            self.groups = np.flatnonzero(known.weights[1])
+            self.part = scaled.of_groups(self.groups)
         self.rows, self.bounded = self._screened() if self.screened else self._first(dual)
         self.stage, self.failed = int(len(self.rows) == scaled.n), False
         self.program: Program | None = None
@@ -188,9 +189,6 @@ class SampleSet(GrowingSet, Support):
                 raise
             return replace(self.best, reason=str(error))
         return self.best
-
-    def _restrict(self, groups: np.ndarray) -> None:
-        self.groups, self.part = groups, self.scaled.of_groups(groups)
 
     def _first(self, dual: Array | None) -> tuple[Tensor, Tensor]:
         scaled, settings, n = self.scaled, self.settings, self.scaled.n
@@ -252,7 +250,8 @@ class SampleSet(GrowingSet, Support):
     def solve(self) -> None:
         scaled, settings, gaps = self.scaled, self.settings, self.settings.round_gaps
         size = len(self.rows)
-        self.part.check_room(size)
+        what, free = f"a step of {size} samples in {self.part.H} groups", free_on_device(scaled.device)
+        check_memory(self.part.bytes_needed(size), what, FEWER, free)
         whole = (scaled.few or scaled.few_features) and size == scaled.n
         final, rough = self.tol if whole else self.tol / 2, 0.0 if whole else [*gaps, 0.0][self.stage]
         if self.part is not scaled:
@@ -272,7 +271,7 @@ class SampleSet(GrowingSet, Support):
         bounds = Bounds(self._lower(self.outcome), evaluated.bounds.upper)
         # A round that misses its aim would miss it again: it is the last one unless members are added.
         self.last = (self.last or self.outcome.bounds.gap > self.aim) and len(self.missing) == 0
-        best = self.checked.better(self._scattered(self.outcome.lam), evaluated.weights, bounds, iterations)
+        best = self.checked.better(self.scattered(self.outcome.lam, self.shares), evaluated.weights, bounds, iterations)
         self.best = replace(best, stopped=self.outcome.stopped, reason=self.outcome.reason)
         self.failed = self.outcome.bounds.upper == float("inf")
 
@@ -284,14 +283,15 @@ class SampleSet(GrowingSet, Support):
             checked, self.work = self._evaluated(inner), 0.0
             self.checked = self.checked.better(checked.lam, checked.weights, checked.bounds, iteration)
         known, inside = self.checked.bounds, inner.bounds.lower if self.part is self.scaled else 0.0
-        known = replace(known, lower=max(known.lower, inside))
-        return self.watch(self.best.iterations, size, known, iteration, inner.bounds, checked)
+        upper = inner.bounds.upper if size == self.scaled.n else known.upper
+        bounds = Bounds(max(known.lower, inside), upper)
+        return self.watch(self.best.iterations, iteration, size, bounds, inner.bounds.gap, checked)
 
     def _lower(self, outcome: Outcome) -> float:
         """Return the lower bound of λ; set `missing`, groups whose norms violate it, and `next`, which nearly do."""
         if self.part is self.scaled:
             return outcome.bounds.lower
-        lam = self._scattered(outcome.lam)
+        lam = self.scattered(outcome.lam, self.shares)
         lam = lam if self.scaled.intercept_column is None else balanced(lam, self.scaled.intercept_column)
         sizes = self.scaled.squares(self.scaled.adjoint(lam)) ** 0.5
         allowed = max(float(sizes[self.groups].max()), float((lam / self.scaled.box).max()))
@@ -304,18 +304,17 @@ class SampleSet(GrowingSet, Support):
         assert self.program is not None
         (lam, eta, b), scaled, program = outcome.weights, self.scaled, self.program
         q, P = program.kernels.sweep(lam)
-        value, every, whole_eta = float(eta @ q**0.5), self._scattered(lam), filled(eta, scaled.H, 0.0)
+        value, every, whole_eta = float(eta @ q**0.5), self.scattered(lam, self.shares), filled(eta, scaled.H, 0.0)
         whole_eta[self.groups] = eta
         margins = program.with_intercept(P @ eta, b)
         whole = len(self.rows) == scaled.n
-        self.f = self._scattered(margins) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
+        self.f = self.scattered(margins, self.shares) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
         self.least = upper_bound(value, margins, program.box)[1]
         bounds = Bounds(self._lower(outcome), upper_bound(value, self.f, scaled.box)[0])
-        return replace(outcome, lam=self._scattered(outcome.lam), weights=(every, whole_eta, b), bounds=bounds)
-
-    def _scattered(self, lam: Tensor) -> Tensor:
-        return self.scattered(lam, self.shares, self.scaled.n)
+        return replace(
+            outcome, lam=self.scattered(outcome.lam, self.shares), weights=(every, whole_eta, b), bounds=bounds
+        )
 
     def violated(self) -> Tensor:
         """Return samples that violate `least`, worst first, then, if there are any, samples that nearly do.
@@ -339,7 +338,7 @@ class SampleSet(GrowingSet, Support):
 
         The gap of a sample with margin f_i is λ_i (f_i − 1)₊ + (p_i − λ_i)(1 − f_i)₊.
         """
-        box, lam, away = self.scaled.box, self._scattered(self.outcome.lam), self.f / self.least - 1
+        box, lam, away = self.scaled.box, self.scattered(self.outcome.lam, self.shares), self.f / self.least - 1
         lam = lam * (self.outcome.bounds.lower / lam.sum())
         cost = lam * away.clip(0) + (box - lam) * (-away).clip(0)
         cost[self.rows] = 0
@@ -365,7 +364,7 @@ class SampleSet(GrowingSet, Support):
         near = self.outcome.iterate(min(settings.warm_gap, far))
         xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
         kept = self.bounded[~xp.isin(self.bounded, new)]
-        lam, u = self._scattered(near.lam), near.split(near.second)[2]
+        lam, u = self.scattered(near.lam, self.shares), near.split(near.second)[2]
         rows = xp.hstack([old[~inactive & ~at_bound], new])
         bounded = xp.hstack([kept, old[at_bound]])
         little = settings.newcomer * near.lam[:m].mean()
@@ -383,7 +382,8 @@ class SampleSet(GrowingSet, Support):
         eta = filled(near.eta, scaled.H, settings.entering_eta * float(near.eta.max()))
         eta[self.groups] = near.eta
         if self.part is not scaled:
-            self._restrict(np.union1d(self.groups, self.next))
+            self.groups = np.union1d(self.groups, self.next)
+            self.part = scaled.of_groups(self.groups)
         self.rows, self.bounded, self.program = rows, bounded, self.part.program(rows, bounded, self.shares)
         # Partial factors are small far from the boundary: a cold start takes no longer, and is safer.
         cold = scaled.uses_partial(len(rows)) and len(bounded) == 0

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from implicit_bias._utils.blocks import gram
+from implicit_bias._utils.blocks import Cholesky, gram
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias.features import GatedFeatures
 from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.studies.paper.published import Equation23

@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import implicit_bias as ib
-from implicit_bias.solvers.native.arrays import as_numpy
-from implicit_bias.solvers.native.interior_point import MarginDescent, NewtonSystem, Point, descend, upper_bound
+from implicit_bias.solvers.native.algebra import as_numpy
+from implicit_bias.solvers.native.interior_point import MarginDescent, NewtonSystem, Point, descend
+from implicit_bias.solvers.native.loop import upper_bound
 from tests.cases import PAIRS, optimal, problem
 from tests.solvers.native.shapes import in_our_coordinates, native
 

@@ -9,8 +9,7 @@ import torch
 from implicit_bias import GatedFeatures, GroupLasso, HyperplaneGates, MarginProblem, Status, load_binary, solve, svm_gln
 from implicit_bias._utils import limits
 from implicit_bias.solvers.native import kernels
-from implicit_bias.solvers.native.arrays import library
-from implicit_bias.solvers.native.factors import ColumnBlocks
+from implicit_bias.solvers.native.algebra import ColumnBlocks, library
 from implicit_bias.solvers.native.interior_point import descend
 from implicit_bias.solvers.native.kernels import BorderedKernels, GatedKernels, ScaledFeatures
 from implicit_bias.solvers.native.settings import Settings

@@ -35,7 +35,7 @@ def test_the_start_is_an_interior_point_of_all_equations(norm, C):
     at = program.start()
     (x, other), (z, last) = (parts[1 if program.hard else 2 :][:2] for parts in (at.x, at.z))
     assert all((part > 0).all() for part in (*at.x, *at.z))
-    np.testing.assert_allclose(z - last, (-2 if program.sums else 1) * program.adjoint(at.z[0]), atol=1e-15)
+    np.testing.assert_allclose(z - last, (-2 if program.sums else 1) * program.problem.adjoint(at.z[0]), atol=1e-15)
     np.testing.assert_array_equal(x, other)
 
 

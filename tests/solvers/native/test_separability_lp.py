@@ -47,7 +47,7 @@ def separated(case):
 def proof(case, device="cpu"):
     """Return a proof λ (n,) of inseparability in the problem's own coordinates, or None."""
     ours = in_our_coordinates(case, device)
-    kernels = ours.kernels(ours.to_device(np.arange(ours.n)))
+    kernels = ours.group_kernels(ours.to_device(np.arange(ours.n)))
     lam = inseparability_proof(kernels, ours.intercept_column, lambda step, lam: False)
     return None if lam is None else ours.dual(lam)
 
@@ -77,7 +77,7 @@ def test_rows_multiply_as_dense_ones(gate, norm, wide):
     for case in cases(gate, norm, 2):
         for device in ("cpu", "cpu:0"):
             ours = in_our_coordinates(case, device, wide_from=wide)
-            rows = LPRows(ours.kernels(ours.to_device(np.arange(ours.n))), ours.intercept_column)
+            rows = LPRows(ours.group_kernels(ours.to_device(np.arange(ours.n))), ours.intercept_column)
             weights, move = rng.random(rows.n + 1), ours.to_device
             dense = np.stack([np.asarray(rows.times(move(x))) for x in np.eye(rows.size)], axis=1)
             np.testing.assert_allclose(rows.adjoint(move(weights)), dense.T @ weights, atol=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from implicit_bias import GatedFeatures, MarginProblem, TwoLayerNorm
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.loop import descend_from
 from implicit_bias.solvers.native.spectral import SpectralConditions, SpectralProgram
 from tests.cases import optimal
 from tests.solvers.native.shapes import teacher

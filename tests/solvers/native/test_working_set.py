@@ -9,7 +9,8 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import implicit_bias as ib
-from implicit_bias.solvers.native.screening import many_bounded, screen
+from implicit_bias.solvers.native.scaled import many_bounded
+from implicit_bias.solvers.native.screening import screen
 from implicit_bias.solvers.native.settings import Settings
 from implicit_bias.solvers.native.working_set import SampleSet, Support
 from tests.cases import PAIRS, optimal, problem

@@ -15,7 +15,7 @@ from scipy.linalg import cho_solve, lapack
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.floats import TINY, length, share
-from implicit_bias.solvers.native.mehrotra import descend_from
+from implicit_bias.solvers.native.loop import descend_from
 
 #: Largest number of Newton steps; 8 to 15 are usual.
 MAX_STEPS = 60

@@ -21,7 +21,7 @@ from implicit_bias.extensions.best_networks.relu.problem import cone_problem
 from implicit_bias.solvers import solve
 from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.solvers.native.cones import solve_in_cones
-from implicit_bias.solvers.native.interior_point import upper_bound
+from implicit_bias.solvers.native.loop import upper_bound
 
 if TYPE_CHECKING:
     from implicit_bias.networks import ReLUNetwork

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from implicit_bias._utils import checks
+from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array, InputError
-from implicit_bias._utils.cholesky import Cholesky
 from implicit_bias._utils.files import finite_numbers
 from implicit_bias._utils.floats import length
 from implicit_bias.extensions.galu.theorems.memorisation import check_lengths, memorisation_width, positive_kernel

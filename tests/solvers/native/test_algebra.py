@@ -1,10 +1,10 @@
-"""Factors of low rank, compared with dense ones."""
+"""Factors of low rank, compared with dense ones, and LU factors of NumPy arrays and of torch tensors."""
 
 import numpy as np
 import pytest
 import torch
 
-from implicit_bias.solvers.native.factors import ColumnBlocks, DenseFactor, LowRankFactor
+from implicit_bias.solvers.native.algebra import ColumnBlocks, DenseFactor, LowRankFactor, lu_factor, lu_solve
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -34,3 +34,12 @@ def test_factors_without_columns_are_the_diagonal(move):
     D, right = np.array([2.0, 4.0]), np.ones((2, 3))
     found = LowRankFactor(ColumnBlocks(move(np.zeros((2, 0)))), move(D)).solve(move(right))
     np.testing.assert_array_equal(found, right / D[:, None])
+
+
+@pytest.mark.parametrize("n", [1, 40, 300])
+@pytest.mark.parametrize("move", [np.asarray, torch.as_tensor], ids=["NumPy", "torch"])
+def test_lu_factors(n, move):
+    A, right = np.random.default_rng(n).normal(size=(n, n)), np.random.default_rng(1).normal(size=n)
+    found = lu_solve(lu_factor(move(A + A.T)), move(right))
+    np.testing.assert_allclose((A + A.T) @ np.asarray(found), right, rtol=1e-6, atol=1e-8)
+    assert lu_factor(move(np.zeros((n, n)))) is None

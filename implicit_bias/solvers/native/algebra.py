@@ -1,18 +1,27 @@
-"""Factors of positive definite matrices, in double or single precision, dense or of low rank."""
+"""Linear algebra of the native solver: factors of positive definite matrices, in NumPy or torch.
 
+NumPy computes on the CPU, with doubles or other numbers. torch is loaded only for an explicit device. Most functions
+have the same name in both; the others are here.
+"""
+
+import sys
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import lapack
 
-from implicit_bias._utils.blocks import gram
-from implicit_bias._utils.cholesky import Cholesky
+from implicit_bias._utils.blocks import Cholesky, gram
 from implicit_bias._utils.floats import TINY
-from implicit_bias.solvers.native import arrays
-from implicit_bias.solvers.native.arrays import Tensor
 from implicit_bias.solvers.native.settings import Settings
 
+#: A NumPy array or a torch tensor.
+Tensor: TypeAlias = Any
+#: The device that stands for NumPy.
+CPU = "cpu"
 #: Added to the diagonal of a block of pivots, as a share of its largest entry, against rounding in single precision.
 PIVOT_SHIFT = 1e-6
 #: Relative increase of the first column of a partial factor, which exceeds all that rounding leaves next to it.
@@ -24,6 +33,96 @@ REFINEMENTS = 2
 #: Residual of a solution, as a share of the right-hand side, that rounding alone leaves.
 EXACT = 1e-11
 Product: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def library(values: Tensor) -> Any:
+    """Return torch for torch tensors, else NumPy.
+
+    >>> library(np.ones(2)).__name__
+    'numpy'
+    """
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(values, torch.Tensor) else np
+
+
+def on_device(values: np.ndarray | sp.csr_array, device: str) -> Tensor:
+    """Return the values as a tensor on a device, or unchanged for 'cpu'; do not write to them: they may be shared.
+
+    A sparse matrix is for products with dense ones.
+    """
+    if device == CPU:
+        return values
+    import torch
+
+    if sp.issparse(values):
+        matrix = sp.coo_array(values)
+        places, entries = torch.as_tensor(np.array(matrix.coords)), torch.as_tensor(matrix.data)
+        return torch.sparse_coo_tensor(places, entries, matrix.shape, check_invariants=True).to(device)
+    # The processes of `n_jobs` get arrays that are not writable.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.as_tensor(values).to(device)
+
+
+def free_on_device(values: Tensor | str) -> float | None:
+    """Return the free bytes of a GPU, or of the one that holds `values`; None for the machine's own memory."""
+    device = values if isinstance(values, str) else CPU if library(values) is np else str(values.device)
+    if not device.startswith("cuda"):
+        return None
+    import torch
+
+    return float(torch.cuda.mem_get_info(device)[0])
+
+
+def as_numpy(values: Tensor) -> Any:
+    """Return the values as a NumPy array on the CPU."""
+    return values if library(values) is np else values.cpu().numpy()
+
+
+def filled(like: Tensor, shape: int | tuple[int, ...], value: float) -> Tensor:
+    """Return a new array of this shape, filled with `value`, of the library, precision and device of `like`."""
+    if library(like) is np:
+        return np.full(shape, value, like.dtype if like.dtype.kind == "f" else None)
+    return like.new_full((shape,) if isinstance(shape, int) else shape, value)
+
+
+def in_precision(name: str, values: Tensor) -> Tensor:
+    """Convert to 'float32' or 'float64'; numbers too large for single precision become inf."""
+    if library(values) is not np:
+        return values.to(getattr(library(values), name))
+    with np.errstate(over="ignore"):
+        return values.astype(name)
+
+
+def all_finite(values: Tensor) -> bool:
+    """Return True if no number is NaN or infinite."""
+    if library(values) is np:
+        return bool(np.isfinite(np.asarray(values, dtype=np.float64)).all())
+    return bool(values.isfinite().all())
+
+
+def add_to_diagonal_(matrix: Tensor, values: Tensor) -> None:
+    """Add values (n,), or a number, to the diagonal of a matrix (n, n), in place."""
+    if isinstance(matrix, np.ndarray):
+        np.einsum("ii->i", matrix)[...] += values
+    else:
+        matrix.diagonal().add_(values)
+
+
+def lu_factor(matrix: Tensor) -> Any:
+    """Return the LU factors of a matrix (n, n), for `lu_solve`; None if it is singular."""
+    if library(matrix) is not np:
+        *factors, singular = library(matrix).linalg.lu_factor_ex(matrix)
+    else:
+        *factors, singular = lapack.dgetrf(matrix)
+    return None if singular else factors
+
+
+def lu_solve(factors: Any, right: Tensor) -> Tensor:
+    """Return the x with Mx = right (n,)."""
+    if library(right) is not np:
+        return library(right).linalg.lu_solve(*factors, right[:, None])[:, 0]
+    return lapack.dgetrs(*factors, right)[0]
 
 
 class Factor(ABC):
@@ -58,8 +157,8 @@ class SingleFactor(DenseFactor):
 
     def solve(self, right: Tensor) -> Tensor:
         # Columns may exceed the range of single precision.
-        scale = arrays.library(right).amax(abs(right), axis=0).clip(TINY)
-        return arrays.in_precision("float64", super().solve(arrays.in_precision("float32", right / scale))) * scale
+        scale = library(right).amax(abs(right), axis=0).clip(TINY)
+        return in_precision("float64", super().solve(in_precision("float32", right / scale))) * scale
 
 
 class LowRank(ABC):
@@ -85,7 +184,7 @@ class ColumnBlocks(LowRank):
     """A matrix B that is stored as an array."""
 
     def __init__(self, B: Tensor) -> None:
-        self.B, self.size = B, arrays.library(B).linalg.norm(B) ** 2
+        self.B, self.size = B, library(B).linalg.norm(B) ** 2
 
     def times(self, V: Tensor) -> Tensor:
         return self.B @ V
@@ -104,7 +203,7 @@ class OneRowMore(LowRank):
         self.B, self.row, self.size = B, row, B.size + row @ row
 
     def times(self, V: Tensor) -> Tensor:
-        return arrays.library(V).vstack([self.B.times(V), self.row @ V])
+        return library(V).vstack([self.B.times(V), self.row @ V])
 
     def adjoint(self, x: Tensor) -> Tensor:
         return self.B.adjoint(x[:-1]) + self.row[:, None] * x[-1]
@@ -127,7 +226,7 @@ class LowRankFactor(Factor):
         self.product = lambda x: B.times(B.adjoint(x[:, None]))[:, 0] + D * x
         D = D.clip(LEAST_DIAGONAL * B.size / max(len(D), 1))
         self.B, self.D, inner = B, D[:, None], B.moment(1 / D)
-        arrays.add_to_diagonal_(inner, 1.0)
+        add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 
     def solve(self, right: Tensor) -> Tensor:
@@ -165,18 +264,18 @@ class PartialFactor(Factor):
         settings: Settings,
     ) -> None:
         self.product, n = product, len(D)
-        root = arrays.in_precision("float32", D**-0.5)
+        root = in_precision("float32", D**-0.5)
         random, most = np.random.default_rng(0), max(1, int(settings.partial_rank * n))
-        L, r = arrays.filled(root, (n, most), 0.0), 1
-        L[:, 0] = arrays.in_precision("float32", (1 + FIRST_COLUMN) * first) * root
-        left = self._remainder(arrays.as_numpy(diagonal / D), L[:, :1])
+        L, r = filled(root, (n, most), 0.0), 1
+        L[:, 0] = in_precision("float32", (1 + FIRST_COLUMN) * first) * root
+        left = self._remainder(as_numpy(diagonal / D), L[:, :1])
         while r < most and left.mean() > settings.partial_remainder:
             pivots = np.unique(random.choice(n, min(settings.partial_pivots, most - r), p=left / left.sum()))
             new = columns(pivots) * root[:, None]
             new *= root[pivots]
             new -= L[:, :r] @ L[pivots, :r].T
             corner = 1 * new[pivots]
-            arrays.add_to_diagonal_(corner, PIVOT_SHIFT * corner.diagonal().max())
+            add_to_diagonal_(corner, PIVOT_SHIFT * corner.diagonal().max())
             try:
                 L[:, r : r + len(pivots)] = Cholesky(corner).divided(new)
             except np.linalg.LinAlgError:
@@ -185,16 +284,16 @@ class PartialFactor(Factor):
             left[pivots] = 0.0
             r += len(pivots)
         # Built in single precision, used in doubles: rounding would hide what is small next to the first columns.
-        self.L, self.root = arrays.in_precision("float64", L[:, :r]), D**-0.5
+        self.L, self.root = in_precision("float64", L[:, :r]), D**-0.5
         del L, root
         inner = gram(self.L.T)
-        arrays.add_to_diagonal_(inner, 1.0)
+        add_to_diagonal_(inner, 1.0)
         self.inner = DenseFactor(inner)
 
     @staticmethod
     def _remainder(left: np.ndarray, columns: Tensor) -> np.ndarray:
         """Return `left` (n,), the diagonal of the remainder, minus that of CCᵀ for new `columns` C (n, r); ≥ 0."""
-        return np.maximum(left - arrays.as_numpy((columns**2).sum(axis=1)), 0.0)
+        return np.maximum(left - as_numpy((columns**2).sum(axis=1)), 0.0)
 
     def solve(self, right: Tensor) -> Tensor:
         v = right * self.root[:, None]
@@ -212,14 +311,14 @@ class BorderedFactor:
     def __init__(self, factor: Factor, columns: Tensor, corner: Tensor) -> None:
         self.factor, self.coarse, self.columns, self.corner = factor, factor.coarse, columns, corner
         self.solved = factor.roughly(columns)
-        self.border = arrays.lu_factor(corner - columns.T @ self.solved)
+        self.border = lu_factor(corner - columns.T @ self.solved)
         if self.border is None:
             raise ArithmeticError("the bordered system is singular")
 
     def solve(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """Return x and y for a (n,) and b (r,), as accurately as the factor allows."""
         Ma = self.factor.solve(a[:, None])[:, 0]
-        y = arrays.lu_solve(self.border, b - self.columns.T @ Ma)
+        y = lu_solve(self.border, b - self.columns.T @ Ma)
         Ma -= self.solved @ y
         return Ma, y
 
