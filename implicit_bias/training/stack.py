@@ -13,7 +13,7 @@ from implicit_bias.networks.base import GatedNetwork, views
 from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.training.losses import CustomLoss, as_aims, mean_losses
 from implicit_bias.training.optimisers import Optimiser
-from implicit_bias.training.stepper import Stepper
+from implicit_bias.training.steppers import Stepper
 
 #: Samples whose outputs are computed at once when a loss is measured.
 CHUNK = 4096

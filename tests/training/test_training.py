@@ -16,8 +16,7 @@ from implicit_bias.networks import GatedNetwork, ReLUNetwork
 from implicit_bias.training import TorchOptimiser
 from implicit_bias.training.iterations import LossScaled, PlainDescent
 from implicit_bias.training.losses import MARGIN_LOSSES
-from implicit_bias.training.two_layers import TwoLayerSpanUpdates
-from implicit_bias.training.updates import SpanUpdates, WeightUpdates, updates_of
+from implicit_bias.training.steppers import SpanUpdates, TwoLayerSpanUpdates, WeightUpdates, updates_of
 from tests.cases import refusals
 from tests.training.reference import X, Y, gln, mean_loss, torch_training
 
