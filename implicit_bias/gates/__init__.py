@@ -1,7 +1,6 @@
 """Gates: contexts and half-spaces that turn inputs X (n, d) into gate values (n, k)."""
 
-from implicit_bias.gates.base import ConstantGate, Gates
-from implicit_bias.gates.contexts import ContextGates, OccupiedRegions
+from implicit_bias.gates.base import ConstantGate, ContextGates, Gates, OccupiedRegions
 from implicit_bias.gates.expansions import KernelExpansions as KernelExpansions
 from implicit_bias.gates.functions import (
     FunctionContexts,

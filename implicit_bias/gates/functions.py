@@ -8,8 +8,7 @@ from scipy.special import expit
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_positive, check_size, shown
 from implicit_bias.features import GatedFeatures
-from implicit_bias.gates.base import ConstantGate, Gates
-from implicit_bias.gates.contexts import ContextGates
+from implicit_bias.gates.base import ConstantGate, ContextGates, Gates
 
 
 def _evaluated(function: Any, X: Array, what: str, columns: int | None = None) -> Array:

@@ -18,8 +18,7 @@ from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.stream import TorchStream
 from implicit_bias.features.chunked import ChunkedInputs
 from implicit_bias.features.subsets import SubsetFeatures
-from implicit_bias.gates.base import Gates
-from implicit_bias.gates.contexts import ContextGates
+from implicit_bias.gates.base import ContextGates, Gates
 
 #: Standard deviation of the directions in the published code.
 DIRECTION_STD = 36.0

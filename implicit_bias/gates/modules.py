@@ -27,11 +27,11 @@ class ModuleActivation(NamedTuple):
 
 
 class _Recorder(TorchFunctionMode):
-    """Context in which each call of relu and leaky_relu is appended to `found`."""
+    """Context in which each call of relu and leaky_relu is appended to `calls`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[ModuleActivation] = []
+        self.calls: list[ModuleActivation] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -40,7 +40,7 @@ class _Recorder(TorchFunctionMode):
         before = (args[0] if args else kwargs["input"]).detach().clone()
         slope = kwargs.get("negative_slope", args[1] if len(args) > 1 else 0.01) if func in LEAKY else 0.0
         results = func(*args, **kwargs)
-        self.found.append(ModuleActivation(before, results, float(slope)))
+        self.calls.append(ModuleActivation(before, results, float(slope)))
         return results
 
 
@@ -48,7 +48,7 @@ def activations_of(module: nn.Module, X: Tensor) -> tuple[Tensor, list[ModuleAct
     """Return a module's outputs at X, and its calls of relu and leaky_relu in their order."""
     with _Recorder() as recorder:
         outputs = module(X)
-    return outputs, recorder.found
+    return outputs, recorder.calls
 
 
 class HiddenLayer(NamedTuple):

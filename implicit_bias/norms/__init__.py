@@ -2,10 +2,9 @@
 
 from implicit_bias.norms.base import GroupForm, Norm, PolyhedralForm, SpectralForm
 from implicit_bias.norms.expression import ExpressionNorm
-from implicit_bias.norms.global_predictors import free_contexts, global_predictors, weights_of_predictors
 from implicit_bias.norms.group import Frobenius, GroupLasso
 from implicit_bias.norms.nuclear import NuclearNorm
-from implicit_bias.norms.predictors import PredictorL2
+from implicit_bias.norms.predictors import PredictorL2, free_contexts, global_predictors, weights_of_predictors
 from implicit_bias.norms.two_layers import TwoLayerNorm
 
 __all__ = [
