@@ -22,7 +22,7 @@ from implicit_bias.studies.localization import (
     theory,
     tiling,
 )
-from implicit_bias.studies.localization.networks import ONE, process_of, spread, stayed, trained
+from implicit_bias.studies.localization.common import ONE, process_of, spread, stayed, trained
 from implicit_bias.studies.runner import product
 from tests.studies.pages import judged, outcomes, told
 

@@ -10,7 +10,7 @@ from implicit_bias.studies.gram import lazy
 from implicit_bias.studies.gram.sphere import SMOOTH
 from implicit_bias.studies.limit.limit import ends, verdicts
 from implicit_bias.studies.localization import flips
-from implicit_bias.studies.localization.drawing import LOCAL
+from implicit_bias.studies.localization.common import LOCAL
 from implicit_bias.studies.runner.mean_test import holm
 from implicit_bias.studies.scale import GRID, scale
 from tests import ROOT

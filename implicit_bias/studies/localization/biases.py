@@ -7,17 +7,15 @@ The best such unit has w = 0.
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization import drift
-from implicit_bias.studies.localization.drawing import NAMES, sinusoid, whiskers
-from implicit_bias.studies.localization.networks import ONE, SATURATING, one_row, stayed
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import NAMES, ONE, SATURATING, sinusoid, stayed, whiskers
 from implicit_bias.studies.runner import Settings, Verdict, over_seeds, product, seeded, span, where
 from implicit_bias.studies.runner.drawing import COLOURS, beside, panels
 
 TITLE = "With and without biases"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "ReLU units localize without biases; sigmoid and erf units need them."
-SHARED = drift
-rows = one_row
+SHARED = common
 #: The output bias has the same learning rate as the weights, and is stable below 2.
 RATES = SATURATING | {"relu": {"lr": 0.2, "steps": 16_000}, "sigmoid": {"scale": 1.0, "lr": 1.0, "steps": 32_000}}
 LABELS = {0.0: "1 and 0", -1.0: "1 and −1"}
@@ -79,13 +77,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         texts = {
             kind: f"{(side > 0).sum()} of {len(side)} local, {(side < 0).sum()} not, IPR {span(own.ipr, '.2f')}"
             for kind, own in runs.items()
-            for side in [drift.sides(own)]
+            for side in [common.sides(own)]
         }
         without, both = runs["no biases"], runs["both"]
         text = f"{texts['both']}; with hidden biases alone {texts['hidden']}; the clone's IPR up to {clone:.2f}"
-        decided.append(drift.decide_local(f"{name} localizes with both biases in every setting", text, both))
+        decided.append(common.decide_local(f"{name} localizes with both biases in every setting", text, both))
         does, relation = ("localizes", "above") if activation == "relu" else ("does not localize", "below")
         decided.append(
-            drift.decide_local(f"{name} {does} without biases in every setting", texts["no biases"], without, relation)
+            common.decide_local(f"{name} {does} without biases in every setting", texts["no biases"], without, relation)
         )
     return [*decided, stayed(table)]

@@ -5,15 +5,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import ipr
-from implicit_bias.studies.localization import drift
-from implicit_bias.studies.localization.drawing import scales
-from implicit_bias.studies.localization.networks import MANY, ONE, end, stayed, trained
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import MANY, ONE, end, scales, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, over_seeds, panels, seeded, where
 
 TITLE = "Receptive fields of ReLU units"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Fields are local bumps where the data are nonlinear, and spread over the ring where they are Gaussian."
-SHARED = drift
+SHARED = common
 #: Fields per cell in the table.
 SHOWN = 4
 #: Share of Σw² that the counted pixels of a field hold.
@@ -85,5 +84,5 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             field = where(shapes, units=units, gain=gain, process=process)[["pixels", "ipr", "change"]].median()
             text = f"{field.pixels:g} of {table.n.iloc[0]} pixels hold {100 * MOST:.0f} % of Σw², IPR {field.ipr:.3f}"
             claim = f"K = {units}, {process}, g = {gain:g}: fields are {shape}"
-            decided.append(drift.decide_local(claim, text, field.to_frame().T, relation))
+            decided.append(common.decide_local(claim, text, field.to_frame().T, relation))
     return [*decided, stayed(table)]

@@ -12,15 +12,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
-from implicit_bias.studies.localization import drift
-from implicit_bias.studies.localization.drawing import curve, scales, sinusoid, slashed
-from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, spread, stayed, trained
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import MANY, ONE, end, scales, slashed, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, over_seeds, panels, seeded, where
 
 TITLE = "Gates, place, size and shape in training"
 SOURCE = "sign flips of the gates"
 CLAIM = "Gates stop flipping early in training, before the fields localize: weights mostly grow."
-SHARED = drift
+SHARED = common
 GAINS = {1.0: "sky", 3.0: "blue", 100.0: "purple"}
 #: Share of the flips after which gates count as settled.
 MOST = 0.75
@@ -51,7 +50,7 @@ def rows(settings: Settings) -> Rows:
     first). `cosine` is the median cosine between fields and final fields.
     """
     training = trained(settings, record=30)
-    X, y = process_of(settings).sample(4000, seed=settings["seed"] + 1)
+    X, y = common.process_of(settings).sample(4000, seed=settings["seed"] + 1)
     gates = training.gates(X)
     last = training.flips(X)
     since = [np.nan, *(gates[1:] != gates[:-1]).mean(axis=(1, 2, 3))]
@@ -63,7 +62,7 @@ def rows(settings: Settings) -> Rows:
         sizes = np.linalg.norm(w, axis=-1) * np.linalg.norm(training.fields, axis=-1)
         cosine = np.median(np.sum(w * training.fields, axis=-1) / sizes)
         row |= {"placed": placed(w, training.fields), "cosine": float(cosine)}
-        table.append(row | spread(w) | {"loss": float(loss)} | end(training))
+        table.append(row | common.spread(w) | {"loss": float(loss)} | end(training))
     return table
 
 
@@ -102,7 +101,7 @@ def _settled(part: pd.DataFrame) -> tuple[float, float] | None:
 
 def _end(part: pd.DataFrame) -> tuple[float, float, bool]:
     part = part.sort_values("time")
-    return part.ipr.iloc[-1], part.change.iloc[-1], drift.approaches(part.time, part.ipr)
+    return part.ipr.iloc[-1], part.change.iloc[-1], common.approaches(part.time, part.ipr)
 
 
 #: Rows of panels: label of the axis, and its columns, the first as a solid and the second as a dashed line.
@@ -129,11 +128,11 @@ def draw(table: pd.DataFrame) -> Figure:
                 for name, look in zip(names, looks, strict=False):
                     text = f"g = {gain:g}, by the end" if name == "flips" else None
                     ax.plot(part.time, part[name], label=text, color=COLOURS[colour], **look)
-            curve(column[2], part, "time", color=COLOURS[colour])
+            common.curve(column[2], part, "time", color=COLOURS[colour])
         column[0].plot([], [], color="0.4", label="since the time before", **looks[1])
         column[1].plot([], [], color="0.4", label=f"within {NEAR} pixels of the last place", **looks[0])
         column[1].plot([], [], color="0.4", label="cosine with the last field", **looks[1])
-        sinusoid(column[2])
+        common.sinusoid(column[2])
         for ax, label in zip(column, SHOWN, strict=True):
             ax.set(xscale="log", ylabel=label)
         column[0].set(title=f"K = {base['units']}, {scales(base['xi0'], base['xi1'])}")
@@ -167,7 +166,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         before, time = f"{K} gates settle before fields localize", f"{time}; {start}"
         placed, of_units = 100 * shape.placed.min(), " % of the units"
         decided += [
-            drift.decide_local(f"{K} fields localize", localized, last),
+            common.decide_local(f"{K} fields localize", localized, last),
             decide(f"{K} gates settle early", time, settling.time.max(), "at most", most, " % of the time"),
             decide(before, way, settling.way.max(), "at most", most, " % of the IPR's way"),
             decide(f"{K} the place is there before the shape", there, placed, "at least", 100 * PLACED, of_units),

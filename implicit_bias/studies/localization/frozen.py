@@ -17,9 +17,9 @@ from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.gated_flow import gradient_flow, ipr
 from implicit_bias.extensions.gated_flow.online import OnlineTraining
 from implicit_bias.features import GatedFeatures
-from implicit_bias.studies.localization.drawing import LOCAL, curve
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import LOCAL, MANY, ONE, curve, end, process_of, spread, stayed, trained
 from implicit_bias.studies.localization.flips import placed
-from implicit_bias.studies.localization.networks import MANY, ONE, end, process_of, seconds, spread, stayed, trained
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, over_seeds, seeded, where
 from implicit_bias.studies.runner.drawing import COLOURS, beside, panels
 
@@ -101,7 +101,7 @@ def _continued(training: OnlineTraining, t: int, directions: Array, X: Array, y:
 def cost(settings: Settings) -> float:
     size = settings["units"] * settings["n"]
     flows = settings["repeats"] * (settings["times"] + 2)
-    return seconds(settings) + flows * (2e-10 * settings["samples"] * size**2 + 1.5e-9 * size**3)
+    return common.cost(settings) + flows * (2e-10 * settings["samples"] * size**2 + 1.5e-9 * size**3)
 
 
 def draw(table: pd.DataFrame) -> Figure:

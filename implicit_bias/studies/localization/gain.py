@@ -7,17 +7,15 @@ biases they would be odd functions and learn nothing from symmetric data. All tr
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.localization import drift
-from implicit_bias.studies.localization.drawing import NAMES, STYLES, curve, sinusoid, slashed
-from implicit_bias.studies.localization.networks import ONE, PROCESSES, SATURATING, one_row, stayed
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import NAMES, ONE, PROCESSES, SATURATING, STYLES, slashed, stayed
 from implicit_bias.studies.runner import Settings, Verdict, decide, over_seeds, product, seeded, where
 from implicit_bias.studies.runner.drawing import log_ticks, panels
 
 TITLE = "How local fields become, against the gain"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Nonlinear data localize receptive fields, the more the larger the gain, and a Gaussian clone does not."
-SHARED = drift
-rows = one_row
+SHARED = common
 
 
 def grid(quick: bool) -> list[Settings]:
@@ -43,8 +41,8 @@ def draw(table: pd.DataFrame) -> Figure:
     for ax, activation in zip(axes[0], there, strict=True):
         part = where(table, activation=activation)
         for process in PROCESSES:
-            curve(ax, where(part, process=process), "gain", **STYLES[process])
-        sinusoid(ax)
+            common.curve(ax, where(part, process=process), "gain", **STYLES[process])
+        common.sinusoid(ax)
         ax.set(title=f"{NAMES[activation]}, K = {part.units.iloc[0]}", xlabel="gain g", ylim=(0, 0.65))
         log_ticks(ax, (0.01, 0.1, 1.0, 10.0, 100.0), form="{:g}".format)
     axes[0, 0].set_ylabel("IPR, median and quartiles")
@@ -72,7 +70,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
         text += f", quartiles at last {slashed(last.ipr_low, '.2f')} and {slashed(last.ipr_high, '.2f')}"
         clones, (most, path), vary = f"median IPR up to {widest:.3f}", _fall(ours), widest - clone.ipr.min()
-        decided.append(drift.decide_local(f"{name}: nonlinear data localize fields", text, last))
-        decided.append(drift.decide_local(f"{name}: their clone does not", clones, clone, "below"))
+        decided.append(common.decide_local(f"{name}: nonlinear data localize fields", text, last))
+        decided.append(common.decide_local(f"{name}: their clone does not", clones, clone, "below"))
         decided.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
     return [*decided, stayed(table)]

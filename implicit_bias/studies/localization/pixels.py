@@ -9,8 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import ipr, pixel_moments
-from implicit_bias.studies.localization.drawing import scales, slashed
-from implicit_bias.studies.localization.networks import COMMON, process_of
+from implicit_bias.studies.localization.common import COMMON, process_of, scales, slashed
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, panels, product, where
 
 TITLE = "Pixel gates in closed form"

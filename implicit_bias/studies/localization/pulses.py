@@ -10,15 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import SinglePulse
-from implicit_bias.studies.localization import drift
-from implicit_bias.studies.localization.drawing import LOCAL, NAMES, sinusoid, whiskers
-from implicit_bias.studies.localization.networks import ONE, SATURATING, N, one_row, stayed
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import LOCAL, NAMES, ONE, SATURATING, N, stayed
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, beside, over_seeds, panels, product, seeded
 
 TITLE = "Single pulses"
 SOURCE = "single pulses"
 CLAIM = "Single pulses localize fields."
-SHARED = drift
+SHARED = common
 RANGES = {"11 / 3": ((11, 11), (3, 3)), "8–14 / 1–5": ((8, 14), (1, 5))}
 LABELS = {0.0: ("blue", "labels 1 and 0"), -1.0: ("orange", "labels 1 and −1")}
 
@@ -39,10 +38,10 @@ def grid(quick: bool) -> list[Settings]:
 
 
 def rows(settings: Settings) -> Rows:
-    """Return the row of `one_row` for the pulses of the settings."""
+    """Return the row of `common.rows` for the pulses of the settings."""
     names = {name: settings[name] for name in ("n", "signs", "flip")}
     pulses = SinglePulse(lengths=RANGES[settings["lengths"]], labels=(1.0, settings["label"]), **names)
-    return one_row(settings, pulses)
+    return common.rows(settings, pulses)
 
 
 def _name_of(row: pd.Series) -> str:
@@ -61,8 +60,8 @@ def draw(table: pd.DataFrame) -> Figure:
         part = table[table.label == label]
         if part.empty:
             continue
-        whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
-    sinusoid(ax, upright=True)
+        common.whiskers(ax, part, [-names.index(name) + shift for name in part.name], color=COLOURS[colour], label=text)
+    common.sinusoid(ax, upright=True)
     ax.axvline(LOCAL, color="0.5", linewidth=0.8, label=f"local, above {LOCAL:.2f}")
     ax.set_yticks(range(0, -len(names), -1), names)
     ax.set(xlabel="IPR, median and quartiles", xlim=(0, None))
@@ -79,11 +78,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         f"{NAMES[str(name)]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"
         for name, part in plain.groupby("activation", sort=False)
     )
-    side = drift.sides(table)
+    side = common.sides(table)
     count = f"; of {len(table)} variants {(side > 0).sum()} are local, {(side < 0).sum()} are not"
     return [
-        drift.decide_local("every variant localizes fields", texts[0] + count, variants),
-        drift.decide_local("some variant localizes fields", texts[1], variants, some=True),
-        drift.decide_local("plain pulses localize some fields", plain_text, plain, some=True),
+        common.decide_local("every variant localizes fields", texts[0] + count, variants),
+        common.decide_local("some variant localizes fields", texts[1], variants, some=True),
+        common.decide_local("plain pulses localize some fields", plain_text, plain, some=True),
         stayed(table),
     ]

@@ -11,15 +11,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from implicit_bias.extensions.gated_flow import ipr, peak_frequency
-from implicit_bias.studies.localization import drift
-from implicit_bias.studies.localization.drawing import LOCAL, curve, sinusoid, slashed
-from implicit_bias.studies.localization.networks import MANY, end, stayed, trained
+from implicit_bias.studies.localization import common
+from implicit_bias.studies.localization.common import LOCAL, MANY, curve, end, sinusoid, slashed, stayed, trained
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, over_seeds, panels, seeded, where
 
 TITLE = "Which class has the longer correlations"
 SOURCE = "nonlinear Gaussian process"
 CLAIM = "Fields localize where ξ₁ > ξ₂, and oscillate where ξ₁ < ξ₂."
-SHARED = drift
+SHARED = common
 #: Share of units that counts as few.
 FEW = 0.1
 STYLES: dict[tuple[float, float], dict[str, Any]] = {
@@ -84,7 +83,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     share = 100 * waves.local[gains].max() + 0 * last
     more = f"median peak frequency {there.frequency:g} at g = {last:g}; ξ₁ > ξ₂: {here.frequency:g}"
     return [
-        drift.decide_local("ξ₁ > ξ₂: fields localize", iprs[0], here.to_frame().T),
+        common.decide_local("ξ₁ > ξ₂: fields localize", iprs[0], here.to_frame().T),
         decide("ξ₁ < ξ₂: few units are local", few, share, "at most", 100 * FEW, " % of the units"),
         decide("ξ₁ < ξ₂: fields oscillate", more, there.frequency, "above", here.frequency, " waves, as where ξ₁ > ξ₂"),
         stayed(table),

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.gated_flow import Moments, gradient_flow, pixel_moments
-from implicit_bias.studies.localization.drawing import slashed
-from implicit_bias.studies.localization.networks import COMMON, process_of
+from implicit_bias.studies.localization.common import COMMON, process_of, slashed
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, where
 
 TITLE = "Gated linear networks along the formulas"

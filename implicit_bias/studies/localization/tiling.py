@@ -21,7 +21,7 @@ from implicit_bias.extensions.galu.closed_form import least_squares
 from implicit_bias.extensions.galu.filters import search_gates
 from implicit_bias.extensions.gated_flow import Moments, OrbitMoments, RingProcess
 from implicit_bias.features import GatedFeatures
-from implicit_bias.studies.localization.networks import COMMON, process_of
+from implicit_bias.studies.localization.common import COMMON, process_of
 from implicit_bias.studies.runner import Rows, Settings, Verdict, decide, over_seeds, product, seeded, where
 from implicit_bias.studies.runner.drawing import COLOURS, beside, log_ticks, panels
 
