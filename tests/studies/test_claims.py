@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from implicit_bias.studies.runner.claims import LATE, claims
+from implicit_bias.studies.runner.verdicts import LATE, claims
 
 CLAIM = claims("galu", "images")["similar"]
 

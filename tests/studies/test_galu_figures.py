@@ -12,8 +12,8 @@ from implicit_bias.studies.galu import COLLECTION, alternation, clusters, images
 from implicit_bias.studies.galu.common import means
 from implicit_bias.studies.galu.gaussian import closed_form, samples, trained, widths
 from implicit_bias.studies.galu.least_units import least_width
-from implicit_bias.studies.runner.claims import LATE, _read
 from implicit_bias.studies.runner.results import load
+from implicit_bias.studies.runner.verdicts import LATE, _read
 from tests import ROOT
 from tests.studies.pages import judged, told
 

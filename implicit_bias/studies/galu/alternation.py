@@ -13,8 +13,8 @@ from implicit_bias.studies.galu.common import means, repeats
 from implicit_bias.studies.galu.gaussian import ADAM, trained
 from implicit_bias.studies.galu.outputs import as_many_parameters, searched
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, band, claims, finished, panels, product
-from implicit_bias.studies.runner.claims import Claim
 from implicit_bias.studies.runner.mean_test import holm, student_p
+from implicit_bias.studies.runner.verdicts import Claim
 
 TITLE = "Alternate convex search against SGD and Adam"
 SOURCE = "first version, section 5"

@@ -19,9 +19,9 @@ from implicit_bias.networks.layers import LayeredNetwork
 from implicit_bias.studies.galu.common import image_rows, means, runs
 from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, named, product, span
 from implicit_bias.studies.runner.cells import image_classes
-from implicit_bias.studies.runner.claims import Claim
 from implicit_bias.studies.runner.drawing import COLOURS, DATASETS, band, finished, panels
 from implicit_bias.studies.runner.mean_test import student_interval
+from implicit_bias.studies.runner.verdicts import Claim
 
 TITLE = "Networks of two hidden layers on images"
 SOURCE = "first version, figure 1"

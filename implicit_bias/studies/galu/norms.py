@@ -13,8 +13,8 @@ from implicit_bias.extensions.galu import least_squares, noisy_clusters
 from implicit_bias.gates import ReLUGates
 from implicit_bias.studies.galu.common import fits, runs
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, claims, finished, panels, product
-from implicit_bias.studies.runner.claims import Claim
 from implicit_bias.studies.runner.mean_test import student_interval
+from implicit_bias.studies.runner.verdicts import Claim
 
 TITLE = "Generalisation gap against the norm of the weights"
 SOURCE = "first version, figure 4 and section 4.2.1"

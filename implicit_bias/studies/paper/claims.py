@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from implicit_bias.studies.runner.claims import Claim, claims
+from implicit_bias.studies.runner.verdicts import Claim, claims
 
 #: The widths of the paper's figures.
 WIDTHS = {"units": (1, 100)}

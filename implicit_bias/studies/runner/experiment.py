@@ -12,9 +12,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from implicit_bias.studies.runner.claims import Claim
 from implicit_bias.studies.runner.drawing import styled
-from implicit_bias.studies.runner.verdicts import Verdict
+from implicit_bias.studies.runner.verdicts import Claim, Verdict
 from implicit_bias.studies.settings import Settings
 
 #: Rows of a cell: tidy, without the settings, which the table puts first.
