@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 
 from implicit_bias.datasets.images import ImageClasses
 from implicit_bias.estimators import GLNClassifier
-from implicit_bias.studies.classes.descent import drawn
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product
-from implicit_bias.studies.runner.cells import image_classes
+from implicit_bias.studies.runner.cells import drawn_images, image_classes
 from implicit_bias.studies.runner.drawing import DATASETS
 
 TITLE = "Ten classes at once, or each against the rest"
@@ -51,7 +50,7 @@ def grid(quick: bool) -> list[Settings]:
 
 def rows(settings: Settings, images: ImageClasses) -> Rows:
     """Return rows of method and C: held-out and test error, largest `gap`, number of support vectors, CPU seconds."""
-    X, y = drawn(settings, images)
+    X, y = drawn_images(settings, images)
     table: Rows = []
     for method in settings["method"]:
         for C in settings["C"]:

@@ -23,7 +23,7 @@ from implicit_bias.margin.solution import Solution
 from implicit_bias.networks import GatedLinearNetwork, GatedNetwork, ParallelNetwork, ReLUNetwork
 from implicit_bias.solvers import solve
 from implicit_bias.studies.runner import COLOURS, Rows, Settings, Verdict, decide, finished, panels, product, span
-from implicit_bias.studies.runner.cells import image_classes
+from implicit_bias.studies.runner.cells import drawn_images, image_classes
 from implicit_bias.studies.runner.drawing import DATASETS, log_ticks, trend
 from implicit_bias.training.iterations import LossScaled
 from implicit_bias.training.limit import descend_to_limit
@@ -67,12 +67,6 @@ def grid(quick: bool) -> list[Settings]:
     ]
 
 
-def drawn(settings: Settings, images: ImageClasses) -> tuple[Array, np.ndarray]:
-    """Return random training samples of a cell, drawn by its seed: X (n, d) and labels (n,)."""
-    chosen = np.random.default_rng(settings["seed"]).permutation(len(images.X_train))[: settings["train_size"]]
-    return images.X_train[chosen], images.y_train[chosen]
-
-
 def rows(settings: Settings, images: ImageClasses) -> Rows:
     """Return a row for each network: norm, steps and end of the descent, test error, rank, and two comparisons.
 
@@ -82,7 +76,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     problem of that norm. `norm` and both ratios are NaN unless the least margin is positive. `rank` is the mean rank,
     over units, of the answer to the problem of shared units.
     """
-    X, y = drawn(settings, images)
+    X, y = drawn_images(settings, images)
     table: Rows = []
     solved: dict[str, tuple[ClassMarginProblem, Solution]] = {}
     for kind in settings["network"]:

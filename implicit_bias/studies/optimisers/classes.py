@@ -20,7 +20,7 @@ from implicit_bias.networks import TorchNetwork
 from implicit_bias.solvers import solve
 from implicit_bias.studies.optimisers import common
 from implicit_bias.studies.runner import Rows, Settings, Verdict, claims, product
-from implicit_bias.studies.runner.cells import image_classes
+from implicit_bias.studies.runner.cells import drawn_images, image_classes
 from implicit_bias.training.limit import descend_to_limit
 from implicit_bias.training.steepest import SteepestDescent
 
@@ -33,15 +33,10 @@ CLASSES = 10
 START = 1e-3
 #: Norms of `svm_classes`, with their names.
 NORMS = {"frobenius": "Frobenius", "entries": "entries", "spectral": "spectral", "l1": "l1"}
-#: Options of `SteepestDescent`, with the norm.
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "GD": ("frobenius", {"optimiser": "gd", "step": 0.3, "momentum": 0.0}),
-    "sign": ("entries", {"optimiser": "sign", "step": 0.3, "momentum": 0.0}),
-    "Signum": ("entries", {"optimiser": "sign", "step": 0.3, "momentum": 0.9}),
-    "Adam": ("entries", {"optimiser": "adam", "step": 0.3, "momentum": 0.9}),
-    "Muon": ("spectral", {"optimiser": "muon", "step": 0.1, "momentum": 0.9}),
-    "coordinate": ("l1", {"optimiser": ("l1", "l_inf"), "step": 0.3, "momentum": 0.0}),
-}
+#: Norm of each optimiser, and its options of `SteepestDescent`.
+OWN = {"GD": "frobenius", "sign": "entries", "Signum": "entries", "Adam": "entries", "Muon": "spectral"}
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {name: (norm, common.OPTIMISERS[name]) for name, norm in OWN.items()}
+METHODS["coordinate"] = ("l1", {"optimiser": ("l1", "l_inf"), "step": 0.3, "momentum": 0.0})
 data = image_classes
 
 
@@ -61,8 +56,7 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
     apart_frobenius … apart_l1: share of test images with another class than that of each optimum.
     gap: largest certified gap.
     """
-    chosen = np.random.default_rng(settings["seed"]).permutation(len(images.X_train))[: settings["train_size"]]
-    X, labels = images.X_train[chosen], images.y_train[chosen]
+    X, labels = drawn_images(settings, images)
     best = {}
     for norm in NORMS:
         problem = svm_classes(X, labels, ConstantGate(), norm=norm)

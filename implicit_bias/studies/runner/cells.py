@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from implicit_bias._utils.checks import Array
 from implicit_bias.datasets import BinaryTask, divided, load_signs
 from implicit_bias.datasets.images import ImageClasses, load_classes
 from implicit_bias.studies.runner.experiment import Experiment, Rows
@@ -85,3 +88,9 @@ def image_classes(settings: Settings, root: str | None) -> ImageClasses:
     """
     held_out = settings.get("held_out", 0)
     return _classes(settings["dataset"], settings.get("components"), held_out, root, seed=0)
+
+
+def drawn_images(settings: Settings, images: ImageClasses) -> tuple[Array, np.ndarray]:
+    """Return `train_size` random training samples of a cell, drawn by its seed: X (n, d) and labels (n,)."""
+    chosen = np.random.default_rng(settings["seed"]).permutation(len(images.X_train))[: settings["train_size"]]
+    return images.X_train[chosen], images.y_train[chosen]
