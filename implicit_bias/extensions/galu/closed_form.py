@@ -194,12 +194,10 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     start = time.perf_counter()
     check_open(features)
     Y, several = checks.as_targets(y, features.n), checks.dimensions(ridge) > 0
-    given = checks.as_floats(ridge, "ridge", 1) if several else [ridge]
-    ridges = [checks.as_positive(each, "ridge", zero=True) for each in given]
+    ridges = _ridges(ridge)
     if not 1e-10 <= (tol := checks.as_positive(tol, "tol")) <= 0.1:
         raise InputError(f"tol must lie between 1e-10 and 0.1, not {tol:g}")
-    scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
-    checks.check_range(np.array([np.abs(Y / y_scale).max() * (y_scale / scale)]), "the targets over the features")
+    scale, y_scale = _scales(features, Y)
     shifts = [shift_of(each, features.n, scale) for each in ridges]
     scaled = features.scaled(1 / scale)
 
@@ -234,6 +232,18 @@ def least_squares(features: Features, y: ArrayLike, *, ridge: Any = 0.0, tol: fl
     errors, scores = zip(*(spectrum.left_out(Y / y_scale, shift, tol) for shift in shifts), strict=True)
     held_out = y_scale * (np.array(errors) if checks.dimensions(y) == 2 else np.array(errors)[..., 0])
     return RidgePath(np.array(ridges), solutions, held_out, y_scale**2 * np.array(scores))
+
+
+def _ridges(ridge: Any) -> list[float]:
+    given = checks.as_floats(ridge, "ridge", 1) if checks.dimensions(ridge) else [ridge]
+    return [checks.as_positive(each, "ridge", zero=True) for each in given]
+
+
+def _scales(features: Features, Y: Array) -> tuple[float, float]:
+    """Return powers of two near the longest features and the largest target; InputError if their ratio is extreme."""
+    scale, y_scale = nearest_power_of_two(features.row_norms().max()), nearest_power_of_two(np.abs(Y).max())
+    checks.check_range(np.array([np.abs(Y / y_scale).max() * (y_scale / scale)]), "the targets over the features")
+    return scale, y_scale
 
 
 def singular_extent(features: Features, tol: float = 1e-9) -> tuple[float, float]:

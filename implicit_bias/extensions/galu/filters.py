@@ -135,29 +135,21 @@ def improve_filters(
     checks.check_range(np.array([scale, y_scale / scale]), "the inputs X and the targets over them", 1e-140, 1e140)
     root = row_factors(sample_weight, len(X))
 
-    def gates(filters: Array) -> Array:
-        """Return the gate values (n, k) of filters (k, d) on X."""
-        return filter_gates(filters, sharpness).transform(X)
-
+    # Gate values (n, k) of filters (k, d) on X.
+    gates = lambda filters: filter_gates(filters, sharpness).transform(X)  # noqa: E731
     form = _least_value(root * X / scale, root * targets / y_scale, gates(filters), shift_of(ridge, len(X), scale))
-    history, accepted = [form.value], 0
     with deadline:
         for step in range(steps):
-            unit, candidate = int(rng.integers(len(filters))), rng.normal(size=filters.shape[1:])
-            if form.replace(unit, gates(candidate[None])[:, 0]):
-                filters[unit] = candidate
-                accepted += 1
-            history.append(min(form.value, history[-1]))
+            form.propose(filters, gates, rng)
             if progress is not None:
                 deadline.call(progress, step + 1, steps)
             if deadline.passed():
                 break
     targets = root * targets if checks.dimensions(y) == 2 else (root * targets)[:, 0]
     solution = least_squares(GatedFeatures(root * X, gates(filters)), targets, ridge=ridge)
-    values = np.array(history) / len(X) * y_scale**2
-    total_ridge = form.shift / len(X) * scale**2
+    values, total_ridge = np.array(form.history) / len(X) * y_scale**2, form.shift / len(X) * scale**2
     interrupted, seconds = deadline.interrupted, deadline.seconds
-    return FilterSearch(filters, solution, values, total_ridge, accepted, interrupted, seconds, sharpness)
+    return FilterSearch(filters, solution, values, total_ridge, form.accepted, interrupted, seconds, sharpness)
 
 
 def row_factors(sample_weight: Any, samples: int) -> Array:
@@ -253,6 +245,8 @@ class _LeastValue(ABC):
     def __init__(self, X: Array, Y: Array, G: Array, shift: float) -> None:
         self.X, self.Y, self.G, self.shift, self.accepted = X, Y, G, shift, 0
         self._invert()
+        #: The values at the start and after each proposal.
+        self.history = [self.value]
 
     @property
     def features(self) -> GatedFeatures:
@@ -270,6 +264,13 @@ class _LeastValue(ABC):
     @abstractmethod
     def weights(self) -> Array:
         """Return the minimiser W, shape (q, k, d)."""
+
+    def propose(self, filters: Array, gates: Callable[[Array], Array], rng: np.random.Generator) -> None:
+        """Draw a unit and a filter, and replace that of `filters` (k, d) unless the value rises."""
+        unit, candidate = int(rng.integers(len(filters))), rng.normal(size=filters.shape[1:])
+        if self.replace(unit, gates(candidate[None])[:, 0]):
+            filters[unit] = candidate
+        self.history.append(min(self.value, self.history[-1]))
 
     def replace(self, unit: int, values: Array) -> bool:
         """Replace the gate values (n,) of a unit; return False if this fails, closes the unit or raises the value."""

@@ -1,4 +1,7 @@
-"""The second moments on which the squared loss of gated linear features depends, in blocks of coupled gates."""
+"""The second moments on which the squared loss of gated linear features depends, in blocks of coupled gates.
+
+Those of pixel gates 1(x_i ≥ 0) on a process on a ring are exact.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from implicit_bias._utils.checks import Array, InputError, as_floats, as_numbers, check_range, check_size, shown
+from implicit_bias._utils import checks
+from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias.extensions.gated_flow import gate_blocks
 from implicit_bias.extensions.gated_flow.gate_blocks import ROUNDING, SIZES, Block, MomentSums, Spectrum
+from implicit_bias.extensions.gated_flow.rings import RingProcess
 from implicit_bias.features import GatedFeatures
 
 #: Deviation from symmetry and definiteness, relative to the largest entry, that is attributed to rounding.
@@ -128,15 +133,15 @@ class Moments:
         >>> Moments.from_arrays([[1.0, 0.0]], np.diag([2.0, 1.0]), power=1.0).best_loss
         0.5
         """
-        b = as_floats(b, "b", 2)
+        b = checks.as_floats(b, "b", 2)
         k, d = b.shape
-        A = as_floats(A, "A", (2, 4))
+        A = checks.as_floats(A, "A", (2, 4))
         if A.shape not in ((k * d, k * d), (k, d, k, d)):
             raise InputError(f"A must have the shape {(k * d, k * d)} or {(k, d, k, d)} for b {b.shape}, not {A.shape}")
         A = A.reshape(k * d, k * d)
-        power = float(as_floats([power], "power", 1)[0])
+        power = float(checks.as_floats([power], "power", 1)[0])
         for sizes, what in ((A, "A"), (b, "b"), (np.array([power]), "power")):
-            check_range(np.abs(sizes).max(keepdims=True).ravel(), what, SIZES[0] ** 2, SIZES[1] ** 2)
+            checks.check_range(np.abs(sizes).max(keepdims=True).ravel(), what, SIZES[0] ** 2, SIZES[1] ** 2)
         if np.abs(A - A.T).max() > ASYMMETRY * np.abs(A).max():
             raise InputError("A is not symmetric; give ⟨g_i g_j x xᵀ⟩, gate by gate")
         rows = np.hstack([((A + A.T) / 2).reshape(k, -1), b])
@@ -180,7 +185,7 @@ class Moments:
 
     def dense(self) -> Array:
         """Return A of all gates, shape (k·d, k·d), gate by gate; for small problems."""
-        check_size((self.k * self.d) ** 2, "A")
+        checks.check_size((self.k * self.d) ** 2, "A")
         q, d = len(self.multiplicity), self.d
         cells = np.zeros((q, d, q, d))
         for block in self.blocks:
@@ -211,7 +216,7 @@ class Moments:
 
     def loss(self, W: ArrayLike) -> float:
         """Return ⟨(y − ŷ)²⟩ at weights W (k, d); infinity if the loss or a weight overflows, NaN if a weight is NaN."""
-        W = as_numbers(W, (self.k, self.d), "weights")
+        W = checks.as_numbers(W, (self.k, self.d), "weights")
         sums = np.zeros((len(self.multiplicity), self.d))
         total = self.power
         with np.errstate(over="ignore", invalid="ignore"):
@@ -270,3 +275,51 @@ def _check_consistent(moments: Moments) -> None:
         gain += float(np.sum(gate_blocks.solve_diagonal(s.rhs**2, s.values + ROUNDING * scale)))
     if gain > moments.power * (1 + ASYMMETRY):
         raise InputError(f"bᵀA⁺b = {gain:.6g} exceeds ⟨y²⟩ = {moments.power:.6g}, so that the loss would be negative")
+
+
+def pixel_moments(process: RingProcess, pixel: int = 0, *, both: bool = True) -> Moments:
+    """Return the exact moments of one pixel's gate 1(x_i ≥ 0) and, if `both`, of its complement 1(x_i < 0).
+
+        A_11 = A_22 = ¼(Σ⁽⁰⁾ + Σ⁽¹⁾),   A_12 = 0,   b_2 = −b_1,
+        b_1 = Σ_c y_c/(2πZ) · arcsin(C⁽ᶜ⁾_{i·} √(2g²/(1 + 2g²))),   ⟨y²⟩ = ½(y_0² + y_1²)
+
+    Here Σ⁽ᶜ⁾ = Cov(x), C⁽ᶜ⁾ = Cov(z), and y_c is the label of class c = 0, 1; z, Z and g are as for `RingProcess`. For
+    a Gaussian process, arcsin(…)/Z is C⁽ᶜ⁾_{i·} √(π/(2C⁽ᶜ⁾_ii)).
+
+    Parameters
+    ----------
+    process : RingProcess
+        Other data are not symmetric and raise InputError.
+    pixel : int
+        i, from 0 to n − 1.
+    both : bool
+        True for K = 2 gates, exactly one of which is open; False for K = 1.
+
+    Examples
+    --------
+    >>> from implicit_bias.extensions.gated_flow import ipr, nonlinear_gaussian_process, pixel_moments
+    >>> process = nonlinear_gaussian_process(gain=1.0, labels=(1.0, 0.0))
+    >>> found = pixel_moments(process)
+    >>> found.exclusive, ipr(found.best_weights).round(3).tolist(), round(found.best_loss, 4)
+    (True, [0.2, 0.2], 0.217)
+    """
+    if not isinstance(process, RingProcess):
+        raise InputError(f"moments of pixel gates are exact for a RingProcess, not for {shown(process)}")
+    pixel = checks.as_count(pixel, "pixel", least=0)
+    if pixel >= process.n:
+        raise InputError(f"pixel must be below n = {process.n}, not {pixel}")
+    A = (process.covariance(0) + process.covariance(1)) / 4
+    b = np.array(process.labels) / 2 @ np.stack([_open_mean(process, which, pixel) for which in (0, 1)])
+    power = sum(label**2 for label in process.labels) / 2
+    if not both:
+        return Moments.from_arrays(b[None], A, power)
+    zero = np.zeros_like(A)
+    return Moments.from_arrays(np.stack([b, -b]), np.block([[A, zero], [zero, A]]), power)
+
+
+def _open_mean(process: RingProcess, which: int, pixel: int) -> Array:
+    """Return E[1(x_i ≥ 0) x], shape (n,), for i = `pixel` and the class 0 or 1."""
+    row: Any = process.latent(which)[pixel]
+    if process.gain is None:
+        return np.asarray(row / np.sqrt(2 * np.pi * row[pixel]))
+    return np.asarray(np.arcsin(np.sqrt(process.saturation) * np.minimum(row, 1.0)) / (np.pi * process.normaliser))

@@ -183,23 +183,7 @@ def train_online(
     # [seed, 1], because the stream of the samples starts from the seed alone.
     W = scale / np.sqrt(n) * np.random.default_rng([seed, 1]).normal(size=(repeats * units, n))
     descent = _OnlineDescent(batches, W, chosen, units, lr, LOSSES[loss], bool(biases), bool(output_bias))
-    limit = DIVERGENCE * max(1.0, descent.largest(), units * float(np.abs(descent.y).max()))
-    kept: list[tuple[Any, ...]] = []
-    change = None
-
-    def record_and_compare(step: int) -> bool:
-        """Record the networks; return True if `stay` ends the training here. InputError if it has diverged."""
-        nonlocal change
-        # Saturated or inactive units have finite losses even if their weights diverge.
-        if not (np.isfinite(descent.losses).all() and descent.largest() <= limit):
-            raise InputError(f"training diverged by step {step}; use a smaller lr than {lr:g}")
-        kept.append((step, descent.W, descent.b, descent.c, descent.losses))
-        if stay is None or step not in checkpoints[1:]:
-            return False
-        since = checkpoints[checkpoints.index(step) - 1]
-        before = next(W for made, W, *_ in kept if made == since)
-        change = float(np.abs(ipr(descent.W) - ipr(before)).mean())
-        return change <= stay
+    records = _Records(descent, checkpoints, stay)
 
     def show(step: int) -> None:
         """Call `progress` with the step and the mean loss of the networks."""
@@ -207,12 +191,11 @@ def train_online(
             progress(step, float(descent.losses.mean()))
 
     with Deadline() as deadline:
-        end = drive(descent.steps(), record_and_compare, lambda step, _: step in times, deadline, show=show)
-    made, W, b, c, losses = (np.array(part) for part in zip(*kept, strict=True))
-    shape = (len(kept), repeats, units)
-    return OnlineTraining(
-        chosen.name, lr, made, W.reshape(*shape, n), b.reshape(shape), c, losses, change, end == "interrupted"
-    )
+        end = drive(descent.steps(), records.add, lambda step, _: step in times, deadline, show=show)
+    made, W, b, c, losses = (np.array(part) for part in zip(*records.rows, strict=True))
+    shape, interrupted = (len(made), repeats, units), end == "interrupted"
+    W, b = W.reshape(*shape, n), b.reshape(shape)
+    return OnlineTraining(chosen.name, lr, made, W, b, c, losses, records.change, interrupted)
 
 
 @dataclass(eq=False)
@@ -259,6 +242,30 @@ class _OnlineDescent:
     def largest(self) -> float:
         """Return the largest absolute value of pre-activations and b₂."""
         return max(float(np.abs(self.a).max()), float(np.abs(self.c).max()))
+
+
+class _Records:
+    """Recorded steps, weights, biases and losses of a descent; `change` is the last mean change of a unit's IPR."""
+
+    def __init__(self, descent: _OnlineDescent, checkpoints: list[int], stay: float | None) -> None:
+        self.descent, self.checkpoints, self.stay = descent, checkpoints, stay
+        self.limit = DIVERGENCE * max(1.0, descent.largest(), descent.units * float(np.abs(descent.y).max()))
+        self.rows: list[tuple[Any, ...]] = []
+        self.change: float | None = None
+
+    def add(self, step: int) -> bool:
+        """Record the networks; return True if `stay` ends the training here. InputError if it has diverged."""
+        descent = self.descent
+        # Saturated or inactive units have finite losses even if their weights diverge.
+        if not (np.isfinite(descent.losses).all() and descent.largest() <= self.limit):
+            raise InputError(f"training diverged by step {step}; use a smaller lr than {descent.lr:g}")
+        self.rows.append((step, descent.W, descent.b, descent.c, descent.losses))
+        if self.stay is None or step not in self.checkpoints[1:]:
+            return False
+        since = self.checkpoints[self.checkpoints.index(step) - 1]
+        before = next(W for made, W, *_ in self.rows if made == since)
+        self.change = float(np.abs(ipr(descent.W) - ipr(before)).mean())
+        return self.change <= self.stay
 
 
 def _batches(data: Any, steps: int, size: Any, seed: int, loss: str) -> tuple[int, Iterator[tuple[Array, Array]]]:

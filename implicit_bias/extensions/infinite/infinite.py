@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -398,11 +399,7 @@ def predict(
     """
     if not isinstance(network, InfiniteNetwork):
         raise InputError(f"network must be an InfiniteNetwork, not {shown(network)}")
-    single = checks.dimensions(time) == 0
-    given = [time] if single else np.asarray(time).tolist()
-    if checks.dimensions(time) > 1 or not given:
-        raise InputError(f"time must be a number or a list of numbers, not {shown(time)}")
-    times = [checks.as_positive(t, "time", infinite=True, zero=True) for t in given]
+    times, single = _times(time), checks.dimensions(time) == 0
     which = checks.one_of(trained, TRAINED, "trained")
     ridge, noise = checks.as_positive(ridge, "ridge", zero=True), checks.as_positive(noise, "noise", zero=True)
     checks.check_callable(progress, "progress")
@@ -423,15 +420,29 @@ def predict(
         return Prediction(mean[0] if single else mean, None)
     new = network.kernels(Z, tolerance=tolerance, progress=_shifted(progress, second, total)).nngp.values
     # In the eigenbasis of Θ, A is Θ_zx times the diagonal matrix of shares.
-    rotated, shared = across.values @ vectors, cross.nngp.values @ vectors
     prior = vectors.T @ training.nngp.values @ vectors + noise * np.eye(n)
-    covariances = np.empty((len(times), m, m))
-    for matrix, share in zip(covariances, shares, strict=True):
-        # K_zz + S + Sᵀ with S = A (½(K + σ²I) Aᵀ − K_xz).
-        A = rotated * share
-        S = A @ (prior @ A.T / 2 - shared.T)
-        matrix[:] = new + S + S.T
+    covariances = _covariances(across.values @ vectors, cross.nngp.values @ vectors, prior, new, shares)
     return Prediction(mean[0] if single else mean, covariances[0] if single else covariances)
+
+
+def _times(time: Any) -> list[float]:
+    given = [time] if checks.dimensions(time) == 0 else np.asarray(time).tolist()
+    if checks.dimensions(time) > 1 or not given:
+        raise InputError(f"time must be a number or a list of numbers, not {shown(time)}")
+    return [checks.as_positive(t, "time", infinite=True, zero=True) for t in given]
+
+
+def _covariances(tangents: Array, kernels: Array, prior: Array, new: Array, shares: Array) -> Array:
+    """Return K_zz + S + Sᵀ with S = A (½(K + σ²I) Aᵀ − K_xz) and A = Θ_zx diag(s), for each s of `shares` (T, n).
+
+    `tangents` Θ_zx (m, n), `kernels` K_zx (m, n) and `prior` K + σ²I (n, n) are in the eigenbasis of Θ; `new` is K_zz.
+    """
+    covariances = np.empty((len(shares), *new.shape))
+    for matrix, share in zip(covariances, shares, strict=True):
+        A = tangents * share
+        S = A @ (prior @ A.T / 2 - kernels.T)
+        matrix[:] = new + S + S.T
+    return covariances
 
 
 def _shifted(progress: PairsDone | None, before: int, total: int) -> PairsDone | None:
