@@ -1,6 +1,12 @@
 """Activations σ with their derivatives and the closed forms of E[σ(z)σ(z')] and E[σ'(z)σ'(z')], if they have any.
 
-docs/gram_formulas.md derives the closed forms.
+docs/gram_formulas.md derives the closed forms. tanh, sigmoid, softplus and swish are mixtures of functions with closed
+forms, for points of any length:
+
+    tanh(z) = E[erf(z/√2k)],    z/(1 + e^{−z}) = E[zΦ(z/2k)],    log(1 + e^z) = E[2k (uΦ(u) + φ(u))],  u = z/2k,
+
+where k has Kolmogorov's distribution (Andrews & Mallows, 1974, "Scale mixtures of normal distributions"). Means over
+the Gaussian pair are double sums over `SCALES`; docs/gram_formulas.md bounds their error.
 """
 
 from __future__ import annotations
@@ -18,21 +24,9 @@ from numpy.typing import ArrayLike
 from implicit_bias._utils import checks
 from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.missing import torch_is_needed
+from implicit_bias.extensions.infinite import special
 from implicit_bias.extensions.infinite.angles import GaussianPairs
-from implicit_bias.extensions.infinite.mixtures import MIXTURE_ERROR, SCALES, mixture
-from implicit_bias.extensions.infinite.special import (
-    Number,
-    Numbers,
-    arctan2,
-    context_of,
-    erfcx,
-    erfcx_less_one,
-    sigmoid,
-    sigmoid_slope,
-    sin,
-    sqrt,
-    wedge,
-)
+from implicit_bias.extensions.infinite.special import Number, Numbers, arctan2, context_of, sin, sqrt, wedge
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +39,37 @@ MAX_SLOPE = 1e6
 ELU_RANGE = (1e-60, 1e60)
 #: Longest points, in widths of the strip, for which a series is taken: it is faster than a mixture.
 LONGEST_FOR_SERIES = 4.0
+#: Step of the trapezoidal rule in log k.
+STEP = 0.125
+#: Smallest and largest multiple of the step: scales from 0.135 to 6.05, at whose ends the weights are below 1e-17.
+FIRST, LAST = -16, 14
+#: Weights below this share of 1 are left out.
+LEAST_WEIGHT = 1e-15
+#: Bound of the error of a mean, relative to √(E[f(z)²] E[f(z')²]).
+MIXTURE_ERROR = 5e-13
+
+
+def kolmogorov_density(k: Array) -> Array:
+    """Return the density 8k Σ_j (−1)^{j−1} j² e^{−2j²k²} of Kolmogorov's distribution at k > 0 (p,).
+
+    Below 1, it is computed as √(2π)/k² Σ_j (2q_j − 1) e^{−q_j} with q_j = (2j − 1)²π²/8k², which does not cancel.
+    """
+    j = np.arange(1.0, 12.0)[:, None]
+    q = ((2 * j - 1) * np.pi / k) ** 2 / 8
+    near = np.sqrt(2 * np.pi) / k**2 * ((2 * q - 1) * np.exp(-q)).sum(axis=0)
+    far = 8 * k * (np.where(j % 2, j, -j) * j * np.exp(-2 * (j * k) ** 2)).sum(axis=0)
+    return np.asarray(np.where(k < 1, near, far))
+
+
+def _rule() -> tuple[Array, Array]:
+    """Return scales k_i and weights w_i, which sum to 1, of the trapezoidal rule in log k."""
+    k = np.exp(STEP * np.arange(FIRST, LAST + 1))
+    weights = k * kolmogorov_density(k)
+    kept = weights > LEAST_WEIGHT
+    return k[kept], weights[kept] / weights[kept].sum()
+
+
+SCALES, WEIGHTS = _rule()
 #: Error of a mixture and rounding of its sums, in units of 2⁻⁵².
 MIXTURE_ROUNDING = MIXTURE_ERROR * 2.0**52 + 2.0 * len(SCALES) ** 2
 
@@ -142,9 +167,9 @@ def _elu_dual(p: GaussianPairs, alpha: float) -> Numbers:
     far, near = wedge(p.r + 0 * p.angle, p.angle), wedge(p.s + 0 * p.angle, p.angle)
     mixed = p.r * p.s * p.cosine * (far + near)
     for one, other in ((p.r, p.s), (p.s, p.r)):
-        mixed = mixed + one / root * erfcx_less_one(other * sin(p.angle) / sqrt(2 + 0 * p.angle))
+        mixed = mixed + one / root * special.erfcx_less_one(other * sin(p.angle) / sqrt(2 + 0 * p.angle))
     # E[e^z 1(z < 0, z' < 0)] is E[e^z 1(z < 0)] minus its part in the mixed quadrant.
-    single = (erfcx(p.r / sqrt(2 + 0 * p.r)) + erfcx(p.s / sqrt(2 + 0 * p.s))) / 2 - far - near
+    single = (special.erfcx(p.r / sqrt(2 + 0 * p.r)) + special.erfcx(p.s / sqrt(2 + 0 * p.s))) / 2 - far - near
     both = _elu_both(p) - single + (p.pi - p.angle) / (2 * p.pi)
     return _relu_dual(p) + alpha * mixed + alpha**2 * both
 
@@ -155,7 +180,7 @@ def _elu_both(p: GaussianPairs) -> Numbers:
     beta = sqrt(along * along + across * across)
     # The second angle is a difference, so that both add up to θ even if the sum of the points vanishes.
     first = arctan2(p.s * sin(p.angle), beyond)
-    return erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
+    return special.erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
 
 
 def _elu_pair(p: GaussianPairs, alpha: float) -> Numbers:
@@ -403,6 +428,19 @@ def custom_activation(function: Callable[[Tensor], Tensor], name: str = "the fun
     return Activation(name, values, derivative)
 
 
+def mixture(mean: Callable[[GaussianPairs, float, float], Array]) -> Callable[[GaussianPairs], Array]:
+    """Return Σ_ij w_i w_j E[f(z, k_i) f(z', k_j)] as a function of pairs; `mean(p, k, m)` is E[f(z, k) f(z', m)]."""
+
+    def mixed(p: GaussianPairs) -> Array:
+        total = 0.0 * p.cosine
+        for k, w in zip(SCALES, WEIGHTS, strict=True):
+            for other, share in zip(SCALES, w * WEIGHTS, strict=True):
+                total += share * mean(p, k, other)
+        return total
+
+    return mixed
+
+
 _ERF = Activation(
     "erf",
     lambda z: scipy.special.erf(z / math.sqrt(2)),
@@ -443,7 +481,7 @@ _mixed = partial(Activation, rounding=lambda _: MIXTURE_ROUNDING, dual_rounding=
 _TANH = _mixed(
     "tanh",
     np.tanh,
-    lambda z: 4 * sigmoid_slope(2 * z),
+    lambda z: 4 * special.sigmoid_slope(2 * z),
     _tanh_pair,
     _tanh_dual,
     angle_lipschitz=_tanh_lipschitz,
@@ -452,8 +490,8 @@ _TANH = _mixed(
 )
 _SIGMOID = _mixed(
     "sigmoid",
-    sigmoid,
-    sigmoid_slope,
+    special.sigmoid,
+    special.sigmoid_slope,
     lambda p: _tanh_pair(_halved(p)) / 16,
     _sigmoid_dual,
     angle_lipschitz=lambda r: _tanh_lipschitz(r / 2),
@@ -463,7 +501,7 @@ _SIGMOID = _mixed(
 _SOFTPLUS = _mixed(
     "softplus",
     lambda z: np.logaddexp(0, z),
-    sigmoid,
+    special.sigmoid,
     _sigmoid_dual,
     lambda p: 4 * _softplus_dual(_halved(p)),
     strip=Strip(math.pi / 2, 1.0),
@@ -471,8 +509,8 @@ _SOFTPLUS = _mixed(
 )
 _SWISH = _mixed(
     "swish",
-    lambda z: z * sigmoid(z),
-    lambda z: sigmoid(z) + z * sigmoid_slope(z),
+    lambda z: z * special.sigmoid(z),
+    lambda z: special.sigmoid(z) + z * special.sigmoid_slope(z),
     lambda p: _swish_pair(_halved(p)),
     lambda p: 4 * _swish_dual(_halved(p)),
     # σ' has a variation of at most 1.41, and E[σ'(z)²] is at least ¼.

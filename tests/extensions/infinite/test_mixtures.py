@@ -9,8 +9,8 @@ import scipy.integrate
 
 from implicit_bias import load_binary
 from implicit_bias.extensions.infinite import InfiniteNetwork, activation, gram_matrix, predict
+from implicit_bias.extensions.infinite.activations import MIXTURE_ERROR, SCALES, STEP, WEIGHTS, kolmogorov_density
 from implicit_bias.extensions.infinite.angles import GaussianPairs
-from implicit_bias.extensions.infinite.mixtures import MIXTURE_ERROR, SCALES, STEP, WEIGHTS, kolmogorov_density
 from tests.extensions.infinite.test_gram import SERIES, panels
 
 #: Argument of the complex scales in the bound.
