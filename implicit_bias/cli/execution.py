@@ -114,14 +114,14 @@ def place_of(out: str | None, ending: str, inputs: Sequence[str]) -> Path:
 def messages_on_stderr() -> Iterator[None]:
     """Redirect standard output to standard error in the block, including that of the processes started there."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    saved = os.dup(1)
     os.dup2(2, 1)
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved, 1)
+        os.close(saved)
 
 
 def plain(value: Any) -> Any:

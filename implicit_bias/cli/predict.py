@@ -57,9 +57,9 @@ def predict(options: Namespace) -> Output:
     model = core.load_model(options.model)
     is_margin = isinstance(model, core.MarginModel)
     gated = is_margin and model.problems[0].gates is None
-    own = {name: getattr(options, name) for name in ("keep", *FORMAT)}
-    own |= {"gated": gated, "missing": model.scaling is not None and model.scaling.fills}
-    samples = read_inputs(options.file, model.columns, model.n_features_in, **own)
+    form = {name: getattr(options, name) for name in ("keep", *FORMAT)}
+    form |= {"gated": gated, "missing": model.scaling is not None and model.scaling.fills}
+    samples = read_inputs(options.file, model.columns, model.n_features_in, **form)
     print("".join(f"{note}\n" for note in samples.notes), end="")
     more = [samples.gate_values] if is_margin else []
     if is_margin:
@@ -99,11 +99,11 @@ def _targets(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     # Texts of a CSV file; the cells of some targets may be empty.
     given = pd.to_numeric(pd.Series(labels), errors="coerce") if np.ndim(labels) == 1 else labels
     squares = (scores - as_numbers(given, scores.shape, "the targets")) ** 2
-    known = np.isfinite(squares)
-    if not known.any():
+    labelled = np.isfinite(squares)
+    if not labelled.any():
         return table, {}
-    error = float(np.sqrt(np.mean(squares[known])))
-    print(f"root mean square error {error:.6g}" + ("" if known.all() else f" on {known.sum()} known targets"))
+    error = float(np.sqrt(np.mean(squares[labelled])))
+    print(f"root mean square error {error:.6g}" + ("" if labelled.all() else f" on {labelled.sum()} known targets"))
     return table, {"root_mean_square_error": error}
 
 
@@ -116,18 +116,19 @@ def _classes(model: Any, scores: Array, labels: Any) -> tuple[pd.DataFrame, dict
     counts = {str(label): int((table.prediction == label).sum()) for label in model.classes}
     shares = ", ".join(f"{count} of {label}" for label, count in counts.items())
     print(f"{model!r}\n{counted(len(table), 'sample')}: {shares}")
-    matches, known = ([], np.empty(0, dtype=int)) if labels is None else matched(model.classes, labels)
-    if not len(known):
+    matches, labelled = ([], np.empty(0, dtype=int)) if labels is None else matched(model.classes, labels)
+    if not len(labelled):
         return table, {"predictions": counts}
     if len(labels) != len(scores):
         raise InputError(f"there are {len(labels)} labels for {len(scores)} samples; give one label per sample")
-    chosen = [matches[i] for i in known]
+    chosen = [matches[i] for i in labelled]
     table["label"], table["margin"] = pd.Series(matches, dtype=object), np.nan
-    table.loc[known, "margin"] = model.margins(scores[known], chosen)
-    wrong, least = int((table.prediction[known] != pd.Series(chosen, known)).sum()), float(table.margin.min()) + 0.0
-    share, count = wrong / len(known), "" if len(known) == len(table) else f" of {counted(len(known), 'known label')}"
-    print(f"error {100 * share:.2f} % ({wrong} wrong{count}), smallest margin {least:.6g}")
-    return table, {"predictions": counts, "wrong": wrong, "error": share, "smallest_margin": least}
+    table.loc[labelled, "margin"] = model.margins(scores[labelled], chosen)
+    wrong = int((table.prediction[labelled] != pd.Series(chosen, labelled)).sum())
+    share, smallest = wrong / len(labelled), float(table.margin.min()) + 0.0
+    count = "" if len(labelled) == len(table) else f" of {counted(len(labelled), 'known label')}"
+    print(f"error {100 * share:.2f} % ({wrong} wrong{count}), smallest margin {smallest:.6g}")
+    return table, {"predictions": counts, "wrong": wrong, "error": share, "smallest_margin": smallest}
 
 
 def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -148,5 +149,5 @@ def matched(classes: Sequence[Any], labels: np.ndarray) -> tuple[list[Any], np.n
     if named:
         text = f"labels such as {named[0]!r}, {len(named)} in all, are not classes of the model"
         warnings.warn(f"{text} and have no margin", stacklevel=2)
-    known = np.array([i for i, one in enumerate(matches) if one is not None], dtype=int)
-    return [label if one is None else one for label, one in zip(listed, matches, strict=True)], known
+    labelled = np.array([i for i, one in enumerate(matches) if one is not None], dtype=int)
+    return [label if one is None else one for label, one in zip(listed, matches, strict=True)], labelled

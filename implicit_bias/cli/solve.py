@@ -121,8 +121,8 @@ def solve(options: Namespace) -> Output:
     out = place_of(options.out, "-model.npz", [options.file])
     _check(options)
     names = ("label", "weights", "margins", "gates", "columns", "drop", "encode", *FORMAT)
-    own = {name: getattr(options, name) for name in names}
-    samples = read_samples(options.file, keep_missing=options.impute is not None, **own)
+    given = {name: getattr(options, name) for name in names}
+    samples = read_samples(options.file, keep_missing=options.impute is not None, **given)
     print("".join(f"{note}\n" for note in samples.notes), end="")
     _set_gates(samples, options)
     samples, held_out = _parts(samples, options)
@@ -202,18 +202,18 @@ def _parts(samples: LabelledSamples, options: Namespace) -> tuple[LabelledSample
         return samples.select(~held_out), samples.select(held_out)
     if options.validate is None:
         return samples, None
-    own = {"missing": options.impute is not None} | {name: getattr(options, name) for name in FORMAT}
-    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], **own)
-    matches, known = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
-    if not len(known) or len(matches) != len(new.X):
+    given = {"missing": options.impute is not None} | {name: getattr(options, name) for name in FORMAT}
+    new = read_inputs(options.validate, samples.columns, samples.X.shape[1], **given)
+    matches, labelled = ([], np.empty(0, dtype=int)) if new.labels is None else matched(samples.classes, new.labels)
+    if not len(labelled) or len(matches) != len(new.X):
         raise InputError(f"--validate {options.validate} must hold a label for each sample, to count the errors")
-    labels = np.array([matches[i] for i in known])
-    gates = None if new.gate_values is None else new.gate_values[known]
+    labels = np.array([matches[i] for i in labelled])
+    gates = None if new.gate_values is None else new.gate_values[labelled]
     fitted = {row.tobytes() for row in samples.X}
     if copies := sum(row.tobytes() in fitted for row in new.X):
         text = f"{copies} of {counted(len(new.X), 'sample')} of {options.validate} are also in {options.file}"
         warnings.warn(f"{text}: they are not held out, and the error may be too small", stacklevel=2)
-    return samples, LabelledSamples(new.X[known], labels, samples.classes, gates)
+    return samples, LabelledSamples(new.X[labelled], labels, samples.classes, gates)
 
 
 def _places(labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -230,10 +230,10 @@ def _is_standardised(samples: LabelledSamples, option: bool | None) -> bool:
     X = np.nan_to_num(samples.X) if np.isnan(samples.X).any() else samples.X
     if option is not None or (columns := out_of_scale(X)) is None:
         return bool(option)
-    most, least = columns
+    large, small = columns
     sizes = np.abs(X[:, columns]).max(axis=0)
     names = range(X.shape[1]) if samples.columns is None else samples.columns.encoded
-    text = f"input {names[most]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[least]!r}"
+    text = f"input {names[large]!r} is {sizes[0] / sizes[1]:.0e} times as large as input {names[small]!r}"
     print(f"{text}: all are standardised, in the model too (--no-standardise leaves them)")
     return True
 
@@ -273,21 +273,21 @@ def _chosen_cost(samples: LabelledSamples, options: Namespace, deadline: Deadlin
     if size.min() < 2:
         rare = samples.labels[size.argmin()]
         raise InputError(f"class {rare} has one sample, and --C auto needs two of each class; give --C a number")
-    whole = _problems(samples, options, 1.0)
-    costs = path_values(whole.values(), VALUES, RATIO)[::-1]
+    every = _problems(samples, options, 1.0)
+    costs = path_values(every.values(), VALUES, RATIO)[::-1]
     folds = [place % FOLDS == fold for fold in range(min(FOLDS, size.max()))]
     weight = np.ones(len(place)) if samples.sample_weight is None else samples.sample_weight
     errors = np.zeros(len(costs))
     for i, out in enumerate(tqdm(folds, "folds", unit="fold", delay=PATIENCE, leave=False, disable=None)):
-        own = _fold_errors(samples, options, costs[: len(errors)], out, weight[out], deadline, len(folds) - i + 1)
-        errors = errors[: len(own)] + own
+        of_fold = _fold_errors(samples, options, costs[: len(errors)], out, weight[out], deadline, len(folds) - i + 1)
+        errors = errors[: len(of_fold)] + of_fold
         if not len(errors):
             break
     if len(errors) < len(costs):
         text = f"--max-seconds ended --C auto when all folds had finished {len(errors)} of {len(costs)} values of C"
         warnings.warn(f"{text}; allow more", stacklevel=2)
     if not len(errors):
-        C = COST_SCALE / random_dual_norm(next(iter(whole.values())))
+        C = COST_SCALE / random_dual_norm(next(iter(every.values())))
         print(f"C = {C:.3g} is the default of the classifiers")
         return C
     errors /= weight.sum()
@@ -382,11 +382,11 @@ def _problems(samples: LabelledSamples, options: Namespace, C: float) -> dict[An
     scaling = _scaling(samples.X, options)
     X = samples.X if scaling is None else scaling(samples.X)
     X = X if options.no_constant else with_constant(X)
-    own = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
+    given = {name: getattr(samples, name) for name in ("sample_weight", "required_margin")}
     positives = _positives(samples)
     first = _formulated(samples, X, samples.signs(positives[0]), options, C)
     # Unlike its method, this function checks what the file has.
-    first = replace(first, **{name: values for name, values in own.items() if values is not None})
+    first = replace(first, **{name: values for name, values in given.items() if values is not None})
     if first.hard and samples.sample_weight is not None:
         warnings.warn("sample weights have no effect on a hard margin; give a finite --C", stacklevel=2)
     return {positive: first.replace(y=samples.signs(positive)) for positive in positives}
@@ -429,8 +429,8 @@ def _errors(model: core.MarginModel, samples: LabelledSamples, held_out: Labelle
     if constant and model.status is core.Status.OPTIMAL:
         from implicit_bias.solvers.path import zero_weights_up_to
 
-        C, least = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
-        reason = f"all weights are zero up to C = {least:.2g}" if least >= C else f"C = {C:g} may be too small"
+        C, bound = model.problems[0].C, min(map(zero_weights_up_to, model.problems))
+        reason = f"all weights are zero up to C = {bound:.2g}" if bound >= C else f"C = {C:g} may be too small"
         text = f"the model predicts {chosen.tolist()[0]!r} for every sample: {reason}; use --C auto"
         warnings.warn(text, stacklevel=2)
     return errors | {"constant": constant}

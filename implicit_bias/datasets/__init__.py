@@ -95,8 +95,8 @@ def load_signs(
     if not plus or not minus or not set(plus) | set(minus) <= set(range(10)):
         raise InputError(f"each class needs labels from 0 to 9; got positive={plus}, negative={minus}")
     images, labels = load_digits() if name == "digits" else load_images(name, root)
-    kept = np.isin(labels, [*plus, *minus])
-    return with_constant(images[kept]), np.where(np.isin(labels[kept], plus), 1.0, -1.0)
+    chosen = np.isin(labels, [*plus, *minus])
+    return with_constant(images[chosen]), np.where(np.isin(labels[chosen], plus), 1.0, -1.0)
 
 
 def divided(name: str, X: Array, y: Array, train_size: int, seed: int) -> BinaryTask:

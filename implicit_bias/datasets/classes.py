@@ -13,8 +13,8 @@ def positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
     """Return arrays of labels as +1.0 in `positive`, one or several labels that must occur, and −1.0 elsewhere."""
     values = [labels_and_classes(part)[0].tolist() for part in labels]
     wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
-    known = [value for part in values for value in part]
-    missing = [label for label in wanted if label not in known]
+    occurring = [value for part in values for value in part]
+    missing = [label for label in wanted if label not in occurring]
     if missing:
         raise InputError(f"positive names {shown(missing[0])}, but no sample has this label; leave it out")
     return [np.array([1.0 if value in wanted else -1.0 for value in part]) for part in values]

@@ -174,13 +174,13 @@ def load_classes(
     if held_out >= len(labels):
         raise InputError(f"held_out must be below {len(labels)}, the number of training images, not {held_out}")
     order = rng.permutation(len(labels))
-    kept, held = np.sort(order[held_out:]), np.sort(order[:held_out])
-    parts = [pixels[kept], pixels[held], test_pixels]
+    training, held = np.sort(order[held_out:]), np.sort(order[:held_out])
+    parts = [pixels[training], pixels[held], test_pixels]
     if components is not None:
         mean, directions = _principal(parts[0], components)
         parts = [(values - mean) @ directions for values in parts]
     parts = [with_constant(values) for values in parts]
-    return ImageClasses(parts[0], labels[kept], parts[1], labels[held], parts[2], test_labels)
+    return ImageClasses(parts[0], labels[training], parts[1], labels[held], parts[2], test_labels)
 
 
 def _principal(pixels: Array, components: int) -> tuple[Array, Array]:

@@ -246,9 +246,9 @@ def read_inputs(
     table.require(columns.inputs + columns.gates + list(keep))
     values = table.numbers(cells, columns.gates, "the gate columns") if columns.gates else None
     labels = cells[of_labels].to_numpy() if of_labels in table.names else None
-    kept = cells[list(keep)].set_axis(cells.index + 1).reset_index(names="row")
+    copied = cells[list(keep)].set_axis(cells.index + 1).reset_index(names="row")
     X = table.inputs(cells, columns, missing)
-    return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=kept)
+    return LabelledSamples(X, labels, gate_values=values, notes=table.notes, kept=copied)
 
 
 def _opened(path: Any, *form: Any, fitted: str = "") -> tuple[Path, Any]:
@@ -324,16 +324,16 @@ class _Table:
         first = next((i for i in range(above, len(lines)) if lines[i] and not re.fullmatch(COMMENT, lines[i])), above)
         unquoted = [re.sub('"[^"]*"', "", line) for line in lines]
         rows = [re.sub(r"(?<=\d),(?=\d)", "", line) for line in unquoted[first:]]
-        most = given or (named[1] if named else max(SEPARATORS, key=rows[0].count))
-        if not given and not named and most != "," and len({row.count(most) for row in rows if row}) > 1:
-            raise InputError(f"{self.file} seems to separate columns by {SEPARATORS[most]}; say so (--separator)")
+        separator = given or (named[1] if named else max(SEPARATORS, key=rows[0].count))
+        if not given and not named and separator != "," and len({row.count(separator) for row in rows if row}) > 1:
+            raise InputError(f"{self.file} seems to separate columns by {SEPARATORS[separator]}; say so (--separator)")
         # The last comment may contain the names: # a, b, c above 1, 2, 3.
-        if first > above and unquoted[first - 1].count(most) == unquoted[first].count(most) > 0:
-            first -= any(cell.strip(" +-.")[:1].isdigit() for cell in unquoted[first].split(most))
+        if first > above and unquoted[first - 1].count(separator) == unquoted[first].count(separator) > 0:
+            first -= any(cell.strip(" +-.")[:1].isdigit() for cell in unquoted[first].split(separator))
         if any(lines[:first]):
             self.options["skiprows"] = first
             self.notes.append(f"lines above the table in {self.file} are left out, such as {shown(lines[first - 1])}")
-        return most
+        return separator
 
     def _decimal(self) -> str:
         """Return the decimal point or comma that the first rows show; if none does, the one that is known, or ""."""
@@ -371,9 +371,9 @@ class _Table:
         head = self.parse(header=None, nrows=HEAD_ROWS, dtype=str).fillna("").map(str.strip)
         first, numbers = head.iloc[0].tolist(), [str(place) for place in range(head.shape[1])]
         if self.header is None:
-            known = set(wanted) - set(numbers)
+            wanted_names = set(wanted) - set(numbers)
             place = len(first) - 1 if label is None else numbers.index(label) if label in numbers else None
-            self.header = (bool(known) and known <= set(first)) or self._first_row_is_names(head, place)
+            self.header = (bool(wanted_names) and wanted_names <= set(first)) or self._first_row_is_names(head, place)
         self.names = first if self.header else numbers
         row = "has the names of its columns" if self.header else "is a sample (--header if it has names)"
         self.notes.append(f"the first row of {self.file} {row}")
@@ -415,9 +415,9 @@ class _Table:
 
     def _texts_above_numbers(self, rows: pd.DataFrame) -> list[int]:
         """Return the columns with a text in the first and numbers in all other rows, except MISSING cells."""
-        numbers, known = rows.apply(self._numbers), ~rows.isin(MISSING)
-        texts = numbers.iloc[0].isna() & known.iloc[0]
-        below = (numbers.notna() | ~known).iloc[1:].all() & known.iloc[1:].any()
+        numbers, present = rows.apply(self._numbers), ~rows.isin(MISSING)
+        texts = numbers.iloc[0].isna() & present.iloc[0]
+        below = (numbers.notna() | ~present).iloc[1:].all() & present.iloc[1:].any()
         return np.flatnonzero(texts & below).tolist()
 
     def require(self, names: list[str]) -> None:

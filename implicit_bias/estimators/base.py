@@ -398,8 +398,8 @@ def _merged(X: Array, codes: np.ndarray, given: Array) -> tuple[np.ndarray, Arra
         return rows, weights
     # Adding 0 replaces −0 by 0, which is equal but has other bytes.
     table = np.column_stack([X[rows], codes[rows]]) + 0.0
-    whole = np.ascontiguousarray(table).view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
-    _, first, place = np.unique(whole, return_index=True, return_inverse=True)
+    row_bytes = np.ascontiguousarray(table).view(np.dtype((np.void, table.itemsize * table.shape[1]))).ravel()
+    _, first, place = np.unique(row_bytes, return_index=True, return_inverse=True)
     if alike and len(first) == len(rows):
         return rows, weights
     return rows[first], np.bincount(place, weights, len(first)).astype(np.float64)

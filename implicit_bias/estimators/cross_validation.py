@@ -199,10 +199,10 @@ def _warn(gaps: Array, tol: float, count: int) -> None:
         warnings.warn(f"{text}, and C is {chosen}; {remedy}", ConvergenceWarning, stacklevel=3)
 
 
-def _finished(found: Sequence[Array], values: int) -> int:
+def _finished(results: Sequence[Array], values: int) -> int:
     """Return how many of the `values` of C all folds so far have finished, or 0 if that is only one of several."""
-    least = min((scores.shape[1] for scores in found), default=values)
-    return least if least > 1 or least == values else 0
+    fewest = min((scores.shape[1] for scores in results), default=values)
+    return fewest if fewest > 1 or fewest == values else 0
 
 
 def _scores_and_gaps(

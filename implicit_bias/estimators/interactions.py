@@ -106,8 +106,8 @@ class InteractionClassifier(MarginClassifier):
         rows = _some(X, FITTED)
         varied = np.flatnonzero(np.ptp(X[rows], axis=0) > 0).tolist() or [0]
         pairs = list(combinations(varied, 2)) if self.columns > 1 else []
-        random, room = np.random.default_rng(seed), max(FIRST - len(varied), 0)
-        drawn = random.permutation(len(pairs))[:room].tolist()
+        random, max_pairs = np.random.default_rng(seed), max(FIRST - len(varied), 0)
+        drawn = random.permutation(len(pairs))[:max_pairs].tolist()
         subsets = [[column] for column in varied] + [list(pairs[j]) for j in sorted(drawn)]
         copies = -(-min(FIRST_AT_LEAST, self.candidates) // len(subsets))
         gates = SubsetGates(copies * len(subsets), self.contexts, subsets, seed)
@@ -165,7 +165,7 @@ def _subsets(gates: SubsetGates) -> list[tuple[int, ...]]:
 
 
 def _grown(
-    problem: MarginProblem, X: Array, rough: Solution, most: int, candidates: int, random: np.random.Generator
+    problem: MarginProblem, X: Array, rough: Solution, limit: int, candidates: int, random: np.random.Generator
 ) -> MarginProblem:
     """Return the problem of the units with weights and of candidates with dual norms above 1, the largest first."""
     gates = problem.gates
@@ -173,14 +173,14 @@ def _grown(
     sizes, subsets = np.nan_to_num(_sizes(rough, gates), nan=1.0), _subsets(gates)
     if not sizes.any():
         return problem
-    kept: np.ndarray = sizes > KEPT * sizes.max()
+    active: np.ndarray = sizes > KEPT * sizes.max()
     strength: dict[tuple[int, ...], float] = {}
-    for h in np.flatnonzero(kept):
+    for h in np.flatnonzero(active):
         strength[subsets[h]] = strength.get(subsets[h], 0.0) + float(sizes[h])
     varied = sorted({column for columns in subsets for column in columns})
     parents = sorted(strength, key=lambda columns: -strength[columns])[:PARENTS]
     shares = np.array([strength[columns] for columns in parents])
-    drawn = [_drawn(parents, shares / shares.sum(), varied, most, random) for _ in range(candidates)]
+    drawn = [_drawn(parents, shares / shares.sum(), varied, limit, random) for _ in range(candidates)]
     rows, weight = _some(X, FITTED), np.broadcast_to(problem.sample_weight, len(X))
     new = SubsetGates(len(drawn), gates.contexts, drawn, int(random.integers(2**31)))
     new.fit(X[rows], sample_weight=unequal(weight[rows]))
@@ -190,35 +190,35 @@ def _grown(
     norms = length(V.reshape(new.units, -1), axis=1)
     entering = np.argsort(-norms, kind="stable")[:ENTERING]
     # If no weights separate the samples, units with other features than 0 may help.
-    joined = _joined(gates, kept, new, entering[norms[entering] > (0 if rough.status.inseparable else 1)])
+    joined = _joined(gates, active, new, entering[norms[entering] > (0 if rough.status.inseparable else 1)])
     return problem.replace(features=joined(X), gates=joined, norm=GroupLasso(joined.groups))
 
 
 def _drawn(
-    parents: list[tuple[int, ...]], shares: Array, varied: list[int], most: int, random: np.random.Generator
+    parents: list[tuple[int, ...]], shares: Array, varied: list[int], limit: int, random: np.random.Generator
 ) -> list[int]:
-    """Return a candidate: at most `most` of the `varied` columns, often from `parents`, drawn by their `shares`."""
+    """Return a candidate: at most `limit` of the `varied` columns, often from `parents`, drawn by their `shares`."""
     kind = random.random()
     if kind > RENEWED + JOINED:
-        return sorted(random.choice(varied, random.integers(1, min(most, len(varied)) + 1), replace=False).tolist())
+        return sorted(random.choice(varied, random.integers(1, min(limit, len(varied)) + 1), replace=False).tolist())
     one, other = (parents[j] for j in random.choice(len(parents), 2, p=shares))
     if kind <= RENEWED:
         return list(one)
     rest = other if random.random() < 0.5 else (int(random.choice(varied)),)
-    return sorted(random.permutation(sorted({*one, *rest}))[:most].tolist())
+    return sorted(random.permutation(sorted({*one, *rest}))[:limit].tolist())
 
 
-def _some(X: Array, most: int) -> np.ndarray:
-    """Return indices of at most `most` rows, which depend on the values of the rows, not on their order."""
+def _some(X: Array, limit: int) -> np.ndarray:
+    """Return indices of at most `limit` rows, which depend on the values of the rows, not on their order."""
     keys = np.einsum("ij,j->i", X, np.random.default_rng(0).uniform(1e5, 1e6, X.shape[1])) % 1.0
-    return np.argsort(keys, kind="stable")[:most]
+    return np.argsort(keys, kind="stable")[:limit]
 
 
-def _joined(gates: SubsetGates, kept: np.ndarray, new: SubsetGates, entering: np.ndarray) -> SubsetGates:
+def _joined(gates: SubsetGates, active: np.ndarray, new: SubsetGates, entering: np.ndarray) -> SubsetGates:
     d = gates.directions_.shape[1]
     width = max(gates.subsets_.shape[1], new.subsets_.shape[1])
     parts = []
-    for one, units in ((gates, np.flatnonzero(kept)), (new, entering)):
+    for one, units in ((gates, np.flatnonzero(active)), (new, entering)):
         bits = len(one.cutoffs_) // one.units
         planes = (units[:, None] * bits + np.arange(bits)).ravel()
         subsets = np.full((len(units), width), d)

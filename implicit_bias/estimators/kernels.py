@@ -112,14 +112,14 @@ class MultipleKernelClassifier(MarginClassifier):
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline
     ) -> Iterator[tuple[list[MarginProblem], list[Solution]]]:
         """Yield problems and solutions like the base class, where solutions certify weights w_m = Σ_i a_mi φ_m(x_i)."""
-        whole = list(data.problems)
-        features, weight = whole[0].features, whole[0].sample_weight
+        built = list(data.problems)
+        features, weight = built[0].features, built[0].sample_weight
         assert isinstance(features, FittedKernels)
         scale = COST_SCALE / (float(length(weight * features.lengths, axis=1).max()) or 1.0)
         unkept = UnkeptFeatures((features.n, features.k, 1), products=False)
         for cost in costs:
             options = Options(self.tol, device=self.device, verbose=self.verbose, deadline=Deadline(deadline.left()))
-            problems = [problem.replace(C=scale if cost == "scale" else float(cost)) for problem in whole]
+            problems = [problem.replace(C=scale if cost == "scale" else float(cost)) for problem in built]
             problems[0].check_upper_bounds()
             expanded = solve_expansions(features, problems, earlier, options, self.solver, self.n_jobs)
             for c, (name, (solution, a)) in enumerate(zip(data.names, expanded, strict=True)):

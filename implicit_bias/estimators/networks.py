@@ -178,9 +178,9 @@ class GLNClassifier(_GatedClassifier):
 
     def _joint_problem(self, X: Array, codes: np.ndarray, gates: Gates | None, seed: int) -> MarginProblem:
         assert gates is not None
-        known = ("group-lasso",) if self.multi_class == "shared" else ("group-lasso", "frobenius")
-        if not isinstance(self.norm, str) or self.norm not in known:
-            names = " or ".join(map(repr, known))
+        supported = ("group-lasso",) if self.multi_class == "shared" else ("group-lasso", "frobenius")
+        if not isinstance(self.norm, str) or self.norm not in supported:
+            names = " or ".join(map(repr, supported))
             raise InputError(f"multi_class={self.multi_class!r} takes norm={names}, not {shown(self.norm)}")
         problem = svm_classes(X, codes, gates, shared=self.multi_class == "shared")
         return problem.replace(norm=Frobenius()) if self.norm == "frobenius" else problem

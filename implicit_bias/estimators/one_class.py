@@ -185,8 +185,8 @@ def _fit_to_nu(
         ((_, (solution,)),) = estimator._path([C], replace(data, problems=iter([problem])), deadline)
         bounds = np.array([solution.lower_bound, solution.objective]) / (C * total)
         slack = float(problem.sample_weight @ np.maximum(1 - solution.margins, 0))
-        room = nu * total - slack
-        following = (solution.objective - C * slack) / room if room > 0 else STEP * C
+        allowance = nu * total - slack
+        following = (solution.objective - C * slack) / allowance if allowance > 0 else STEP * C
         # ‖W‖ + C Σ c_i ξ_i is at least the lower bound for all weights.
         proved = solution.lower_bound - C * nu * total
         hopeless = solution.status is Status.INACCURATE and proved > MAX_NORM * nu * first * total

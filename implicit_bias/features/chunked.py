@@ -102,8 +102,8 @@ class ChunkedInputs:
         ends = np.cumsum(self.source.chunks[0]).tolist() if self.lazy else [*range(rows, n, rows), n]
         self.chunks = [slice(first, last) for first, last in zip([0, *ends[:-1]], ends, strict=True)]
         extremes = self._each_raw(lambda raw, *_: (raw.min(axis=0), raw.max(axis=0)))
-        least, most = (np.array(found) for found in zip(*extremes, strict=True))
-        largest = np.abs(self.scaling(np.stack([least.min(axis=0), most.max(axis=0)]))).max(axis=0)
+        lows, highs = (np.array(part) for part in zip(*extremes, strict=True))
+        largest = np.abs(self.scaling(np.stack([lows.min(axis=0), highs.max(axis=0)]))).max(axis=0)
         if not np.isfinite(largest).all():
             column = int(np.argmin(np.isfinite(largest)))
             text = f"column {column} of the source contains NaN or infinity, or overflows when scaled"
@@ -316,26 +316,26 @@ class ChunkedFeatures(Features):
         chosen = as_rows(rows, self.n)
         return GatedFeatures.of_computed(self.X[chosen], self.gates(chosen))
 
-    def _whole(self) -> GatedFeatures:
+    def _in_memory(self) -> GatedFeatures:
         check_memory(8 * self.n * (self.k + self.d), "all these samples in memory", "use NATIVE, which takes chunks")
         return self.select(slice(None))
 
     def dense(self) -> Array:
         check_memory(8 * self.n * self.k * self.d, "Φ as a matrix", "use NATIVE, which does not form it")
-        return self._whole().dense()
+        return self._in_memory().dense()
 
     def gram(self) -> Array:
         check_memory(8 * self.n**2, "ΦΦᵀ", "use fewer samples")
-        return self._whole().gram()
+        return self._in_memory().gram()
 
     def scaled(self, factor: float) -> GatedFeatures:
-        return self._whole().scaled(factor)
+        return self._in_memory().scaled(factor)
 
     def reduced(self) -> tuple[GatedFeatures, Array]:
-        return self._whole().reduced()
+        return self._in_memory().reduced()
 
     def shared(self) -> PatternBlocks:
-        return self._whole().shared()
+        return self._in_memory().shared()
 
 
 def gate_values_of(X: ChunkedInputs, transform: Callable[[Array], Array]) -> np.ndarray:
@@ -368,8 +368,8 @@ def _mixed(values: np.ndarray, mixing: Any) -> Array:
 
 
 def _called(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> Any:
-    (values, *own), (mixing, method, *common) = split, shared
-    return getattr(GatedFeatures.of_computed(X, _mixed(values, mixing)), method)(*own, *common)
+    (values, *parts), (mixing, method, *common) = split, shared
+    return getattr(GatedFeatures.of_computed(X, _mixed(values, mixing)), method)(*parts, *common)
 
 
 def _norms_and_closed(X: Array, split: tuple[np.ndarray, ...], shared: tuple[Any, ...]) -> tuple[Array, np.ndarray]:

@@ -33,9 +33,9 @@ class PatternBlocks:
         return bool(self.S.shape[0] == self.S.shape[1] and self.S.nnz == self.S.shape[0])
 
 
-def share_patterns(X: Array, G: Array, least: int = MIN_NONZEROS) -> PatternBlocks:
-    """Factorise Φ by the distinct rows of blocks of gates; with fewer than `least` nonzeros, each gate is a block."""
-    share = np.count_nonzero(G) * X.shape[1] >= least
+def share_patterns(X: Array, G: Array, min_nonzeros: int = MIN_NONZEROS) -> PatternBlocks:
+    """Factorise Φ by the distinct rows of blocks of gates; each gate is a block if Φ has fewer than `min_nonzeros`."""
+    share = np.count_nonzero(G) * X.shape[1] >= min_nonzeros
     columns_of = _blocks(G) if share else [slice(j, j + 1) for j in range(G.shape[1])]
     each, of_sample, factors = zip(*[_patterns(G[:, columns]) for columns in columns_of], strict=True)
     S = sp.csr_array(sp.block_diag([sp.coo_array(patterns) for patterns in each], format="csr"))

@@ -64,10 +64,10 @@ class SubsetFeatures(Features):
     def __post_init__(self) -> None:
         X, count = checks.as_floats(self.X, "X", 2), checks.as_count(self.count, "count", most=2**16)
         contexts, subsets = _as_array(self.contexts), _as_array(self.subsets)
-        for name, values, most in (("contexts", contexts, count), ("subsets", subsets, X.shape[1])):
-            whole = values.ndim == 2 and values.size > 0 and np.issubdtype(values.dtype, np.integer)
-            if not (whole and values.min() >= 0 and values.max() < most):
-                raise InputError(f"{name} must be whole numbers from 0 to {most - 1}, with two dimensions")
+        for name, values, bound in (("contexts", contexts, count), ("subsets", subsets, X.shape[1])):
+            is_table = values.ndim == 2 and values.size > 0 and np.issubdtype(values.dtype, np.integer)
+            if not (is_table and values.min() >= 0 and values.max() < bound):
+                raise InputError(f"{name} must be whole numbers from 0 to {bound - 1}, with two dimensions")
         if len(contexts) != len(X) or contexts.shape[1] != len(subsets):
             text = f"X {X.shape}, contexts {contexts.shape} and subsets {subsets.shape}"
             raise InputError(f"{text} must be (n, d), (n, units) and (units, r)")
@@ -105,8 +105,8 @@ class SubsetFeatures(Features):
         by_column = sp.csc_array(as_mixing(T, self.k))
         units = by_column.indices[:: self.count] // self.count
         chosen = np.add.outer(units * self.count, np.arange(self.count)).ravel()
-        whole = np.array_equal(by_column.indptr, np.arange(len(chosen) + 1)) and (by_column.data == 1).all()
-        return self.of_units(units) if whole and np.array_equal(by_column.indices, chosen) else super().mixed(T)
+        is_selection = np.array_equal(by_column.indptr, np.arange(len(chosen) + 1)) and (by_column.data == 1).all()
+        return self.of_units(units) if is_selection and np.array_equal(by_column.indices, chosen) else super().mixed(T)
 
     def apply(self, W: Any) -> Array:
         """Return ΦW (n,) for weights W (k, r); units with zero weights are skipped."""
@@ -205,16 +205,16 @@ def lengths(X, subsets, units):  # type: ignore[no-untyped-def]
     sizes = np.zeros((len(X), len(subsets)))
     for i in range(len(X)):
         for h in range(len(subsets)):
-            most, total = 0.0, 0.0
+            largest, total = 0.0, 0.0
             for r in range(subsets.shape[1]):
                 x = abs(X[i, subsets[h, r]] / units[r])
-                most, total = max(most, x), total + x * x
+                largest, total = max(largest, x), total + x * x
             if 1e-250 < total < 1e250:
                 sizes[i, h] = np.sqrt(total)
-            elif most > 0:
+            elif largest > 0:
                 for r in range(subsets.shape[1]):
-                    sizes[i, h] += (X[i, subsets[h, r]] / units[r] / most) ** 2
-                sizes[i, h] = most * np.sqrt(sizes[i, h])
+                    sizes[i, h] += (X[i, subsets[h, r]] / units[r] / largest) ** 2
+                sizes[i, h] = largest * np.sqrt(sizes[i, h])
     return sizes
 
 

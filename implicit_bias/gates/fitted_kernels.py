@@ -59,8 +59,8 @@ class FittedKernels(KernelFeatures):
             diagonals = diagonal_of(kernels[0], samples)[None]
             # The matrix is not computed, but a random part of it is checked.
             some = samples[np.random.default_rng(seed).permutation(n)[:SAMPLED]]
-            known, changes[0] = _semidefinite(kernels[0], 0, some)
-            values = known[None]
+            checked, changes[0] = _semidefinite(kernels[0], 0, some)
+            values = checked[None]
         else:
             check_memory(8.0 * (k + 3) * n**2, f"{k} kernels of {n} samples", "use fewer kernels or samples")
             values = np.empty((k, n, n))

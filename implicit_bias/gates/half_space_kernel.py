@@ -175,10 +175,10 @@ class _HalfSpaces:
         directions, some, total = [], _Directions(A[:: len(A) // SAMPLED + 1], self, []), 0
         for p, keys in enumerate(some.keys if len(A) else []):
             key, first, counts = np.unique(keys, return_index=True, return_counts=True)
-            most = counts.argmax()
-            if counts[most] > max(FREQUENT_SHARE * len(keys), 1):
-                directions.append((p, some.directions[p][[first[most]]], key[[most]]))
-                total += counts[most]
+            mode = counts.argmax()
+            if counts[mode] > max(FREQUENT_SHARE * len(keys), 1):
+                directions.append((p, some.directions[p][[first[mode]]], key[[mode]]))
+                total += counts[mode]
         return directions if total > MEAN_FREQUENT_SHARE * some.keys.size else []
 
     def visit_tiles(self, n: int, left: _Blocks, m: int, right: _Blocks, visit: Callable[..., None]) -> None:
@@ -408,10 +408,10 @@ def receptive_fields(
             fields = [np.asarray(one) for one in sets]
         except CONVERSION_ERRORS:
             fields = []
-        whole = [field.ndim == 1 and field.size and np.issubdtype(field.dtype, np.integer) for field in fields]
+        are_integers = [field.ndim == 1 and field.size and np.issubdtype(field.dtype, np.integer) for field in fields]
         if (
             not fields
-            or not all(whole)
+            or not all(are_integers)
             or any(field.min() < 0 or field.max() >= inputs or len(np.unique(field)) < len(field) for field in fields)
         ):
             raise InputError(f"sets must be lists of different column numbers from 0 to {inputs - 1}, none empty")

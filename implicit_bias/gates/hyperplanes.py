@@ -332,8 +332,8 @@ class SubsetGates(_HyperplaneContexts):
     def _varied(subset: Any, varied: np.ndarray) -> list[int]:
         """Return the columns of a subset that are not constant; raise InputError if they are not columns."""
         columns = np.unique(subset)
-        whole = columns.size > 0 and np.issubdtype(columns.dtype, np.integer)
-        if not whole or columns[0] < 0 or columns[-1] >= len(varied):
+        are_integers = columns.size > 0 and np.issubdtype(columns.dtype, np.integer)
+        if not are_integers or columns[0] < 0 or columns[-1] >= len(varied):
             raise InputError(
                 f"columns must be a number or lists of columns from 0 to {len(varied) - 1}, not {shown(subset)}"
             )

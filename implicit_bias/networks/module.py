@@ -215,8 +215,8 @@ def _checked_outputs(module: nn.Module, X: Tensor, shape: tuple[int, ...]) -> Te
 def _exponents(measured: dict[float, Array]) -> Array:
     """Return L of each output not near 0, given all outputs at each factor c; raise InputError if L varies with c."""
     base = measured[1.0]
-    kept = np.abs(base) > 1e-3 * np.abs(base).max()
-    ratios = {c: values[kept] / base[kept] for c, values in measured.items()}
+    clear = np.abs(base) > 1e-3 * np.abs(base).max()
+    ratios = {c: values[clear] / base[clear] for c, values in measured.items()}
     with np.errstate(all="ignore"):
         degrees = np.log2(ratios[2.0])
         deviations = [np.abs(ratios[c] * c**-degrees - 1) for c in FACTORS]

@@ -55,8 +55,8 @@ class ParallelNetwork(GatedNetwork):
 
     def contexts(self, X: Array) -> Tensor | None:
         parts = [part.contexts(X) for part in self.parts]
-        known = [one for one in parts if one is not None]
-        return torch.cat(known, dim=1) if len(known) == len(parts) else None
+        fixed = [one for one in parts if one is not None]
+        return torch.cat(fixed, dim=1) if len(fixed) == len(parts) else None
 
     def forward(self, X: Tensor, contexts: Tensor | None = None) -> Tensor:
         parts: Any = [None] * self.outputs if contexts is None else contexts.split(self._widths, dim=1)

@@ -94,10 +94,10 @@ def _check_dual(norm: Norm, V: Array, weights: list[Array]) -> None:
     size, twice, bound = norm.number("dual", V), norm.number("dual", 2 * V), norm.dual_bound(length(V, axis=1))
     for W in weights:
         value, pairing, lost = norm.number("value", W), float(np.sum(V * W)), 1e-12 * float(np.sum(np.abs(V * W)))
-        known = f"⟨V, W⟩ = {pairing / (value or 1):.10g} for a W with ‖W‖ = {1 if value else 0}"
+        proof = f"⟨V, W⟩ = {pairing / (value or 1):.10g} for a W with ‖W‖ = {1 if value else 0}"
         # The comparison is False if size · value is NaN, that is infinity times 0, which is no contradiction.
         valid = not pairing - lost > size * value * (1 + RTOL)
-        _claim(norm, valid, f"its `dual` of a V is {size:.10g}, but {known}; correct `dual`")
+        _claim(norm, valid, f"its `dual` of a V is {size:.10g}, but {proof}; correct `dual`")
     valid = size == np.inf or abs(twice - 2 * size) <= RTOL * twice
     _claim(norm, valid, f"its `dual` gives {size:.10g} for V and {twice:.10g} for 2V; correct `dual`")
     bound = size if bound is None else bound

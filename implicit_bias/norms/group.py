@@ -101,8 +101,8 @@ class GroupLasso(Norm):
             array = np.asarray(without_torch(groups))
         except CONVERSION_ERRORS:
             array = np.empty((0, 0))
-        whole = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
-        if array.ndim != 1 or array.size == 0 or not whole:
+        are_integers = np.issubdtype(array.dtype, np.integer) and not np.ma.is_masked(groups)
+        if array.ndim != 1 or array.size == 0 or not are_integers:
             raise InputError("groups must be a one-dimensional array of whole numbers, one per gate")
         self.groups, self.gates = array, len(array)
         self.labels, self.index = np.unique(array, return_inverse=True)

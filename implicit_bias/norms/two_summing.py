@@ -61,7 +61,7 @@ def balancing_squares(W: Array) -> Array:
             ds = Cholesky(inverse * Q).solve(mu * np.diag(inverse) - 1)
             dQ = mu * inverse - Q - inverse @ (ds[:, None] * Q)
             dQ = (dQ + dQ.T) / 2
-            steps = _room(Q, dQ), _room(S, np.diag(ds))
+            steps = _step_to_boundary(Q, dQ), _step_to_boundary(S, np.diag(ds))
         except np.linalg.LinAlgError:
             break
         Q, s = Q + steps[0] * dQ, s + steps[1] * ds
@@ -75,10 +75,10 @@ def balancing_squares(W: Array) -> Array:
     return squares
 
 
-def _room(A: Array, change: Array) -> float:
+def _step_to_boundary(A: Array, change: Array) -> float:
     """Return the step t ≤ 1, TO_BOUNDARY of the longest one, so that A + t `change` stays positive definite."""
-    least = scipy.linalg.eigh(change, A, eigvals_only=True, subset_by_index=[0, 0])[0]
-    return 1.0 if least >= -TO_BOUNDARY else -TO_BOUNDARY / least
+    smallest = scipy.linalg.eigh(change, A, eigvals_only=True, subset_by_index=[0, 0])[0]
+    return 1.0 if smallest >= -TO_BOUNDARY else -TO_BOUNDARY / smallest
 
 
 def balancing_shares(V: Array) -> Array:
@@ -156,8 +156,8 @@ def dual_bound(V: Array) -> float:
         values, T = np.linalg.svd(roots * V[used], full_matrices=False)[1:]
         values, T = values[values > SMALLEST * values[0]], T[values > SMALLEST * values[0]]
         R, Z = V[used] @ T.T / np.sqrt(values), np.sqrt(values)[:, None] * T
-        sizes, most = length(R, axis=1), float(np.sqrt(values.sum()))
-        R *= np.minimum(1.0, most / np.where(sizes > 0, sizes, 1.0))[:, None]
+        sizes, limit = length(R, axis=1), float(np.sqrt(values.sum()))
+        R *= np.minimum(1.0, limit / np.where(sizes > 0, sizes, 1.0))[:, None]
         long, size = float(length(R, axis=1).max()), float(length(Z))
         lost = share(len(values) + 4) * float(np.sqrt(len(R)))
         rest = float(np.hypot(rest, length(V[used] - R @ Z))) + (1 + lost) * long * size

@@ -131,8 +131,8 @@ def _steps_of(fitted: Any) -> Iterator[Any]:
 
 def _operations_of(scaler: Any) -> list[tuple[str, Any]]:
     # Without its module there is no scaler, and importing it takes a second.
-    known = [sys.modules.get(f"sklearn.{name}") for name in ("preprocessing", "impute")]
-    name = next((name for module in known if module and (name := class_name(type(scaler), module))), None)
+    modules = [sys.modules.get(f"sklearn.{name}") for name in ("preprocessing", "impute")]
+    name = next((name for module in modules if module and (name := class_name(type(scaler), module))), None)
     if name not in SCALERS:
         remedy = "apply it to the inputs yourself and save the rest of the pipeline"
         text = f"{type(scaler).__name__} cannot be saved in front of a model"
@@ -148,8 +148,8 @@ def _margin_parts(model: MarginModel, samples: bool) -> tuple[dict[str, Any], di
     first, abouts = model.problems[0], []
     arrays: dict[str, np.ndarray] = {}
     for i, problem in enumerate(model.problems):
-        whole = i == 0 or not _differ_only_in_labels(problem, first)
-        about, held = problem_parts(problem, samples) if whole else (None, {"y": problem.y})
+        is_complete = i == 0 or not _differ_only_in_labels(problem, first)
+        about, held = problem_parts(problem, samples) if is_complete else (None, {"y": problem.y})
         abouts.append(about)
         arrays |= {f"problem{i}.{name}": values for name, values in held.items()}
     solutions = [solution_parts(solution) for solution in model.solutions]

@@ -57,11 +57,11 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
     check_problem(problem)
     features, norm, gates = problem.features, problem.norm, problem.gates
     samples = samples and features.kept
-    if samples and not _known(all_features, features):
+    if samples and not _can_save(all_features, features):
         text = f"{type(features).__name__} are user-defined or read from elsewhere and cannot be saved"
         remedy = "use features of this package, or add the class to implicit_bias.features with its `made_of`"
         raise InputError(f"{text}: {remedy}")
-    if not _known(all_norms, norm):
+    if not _can_save(all_norms, norm):
         text = f"{norm!r} is user-defined and cannot be saved: use a norm of this package"
         raise InputError(f"{text}, or add the class to implicit_bias.norms with its `made_of`")
     arrays = _parts(features, features.made_of) if samples else {}
@@ -85,7 +85,7 @@ def problem_parts(problem: MarginProblem, samples: bool = True) -> tuple[dict[st
 
 def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return fitted gates as a JSON dictionary and arrays; raise InputError for gates that cannot be saved."""
-    if not _known(all_gates, gates):
+    if not _can_save(all_gates, gates):
         text = f"{type(gates).__name__} cannot be saved; pickle the estimator that has them"
         other = "dataclasses.replace(problem, gates=None), which has the same solution but cannot score new inputs"
         raise InputError(f"{text}, or save {other}")
@@ -103,7 +103,7 @@ def gate_parts(gates: Gates) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return {"gates": type(gates).__name__, "parameters": parameters}, arrays
 
 
-def _known(module: ModuleType, thing: Any) -> bool:
+def _can_save(module: ModuleType, thing: Any) -> bool:
     kind = type(thing)
     return getattr(module, kind.__name__, None) is kind and kind.made_of is not None
 

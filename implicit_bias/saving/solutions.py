@@ -93,30 +93,30 @@ def solution_of(about: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Solu
     return solution
 
 
-def _contradictions(found: Solution) -> dict[str, bool]:
+def _contradictions(solution: Solution) -> dict[str, bool]:
     """Return a dict from the description of each possible contradiction to True if this solution has it."""
-    status, proof, optimal = found.status, found.status.inseparable, found.status is Status.OPTIMAL
-    values = np.concatenate([found.weights.ravel(), found.margins])
-    known = [*found.dual, *found.multipliers, found.intercept, found.seconds, found.tol]
-    sizes = [found.objective, found.lower_bound, found.farkas_residual, found.seconds, found.tol]
+    status, proof, optimal = solution.status, solution.status.inseparable, solution.status is Status.OPTIMAL
+    values = np.concatenate([solution.weights.ravel(), solution.margins])
+    numbers = [*solution.dual, *solution.multipliers, solution.intercept, solution.seconds, solution.tol]
+    sizes = [solution.objective, solution.lower_bound, solution.farkas_residual, solution.seconds, solution.tol]
     gap = np.inf
-    if found.objective < np.inf:
-        gap = 0.0 if found.objective == 0 else (found.objective - found.lower_bound) / found.objective
-    wrong_gap = gap != found.gap and not abs(gap - found.gap) <= _ROUNDING * max(1.0, abs(gap))
-    total = float(found.dual.sum() or np.abs(found.multipliers).sum())
-    exact = {Status.NOT_SEPARABLE: bool(found.dual.any()), Status.INFEASIBLE: not found.dual.any()}
+    if solution.objective < np.inf:
+        gap = 0.0 if solution.objective == 0 else (solution.objective - solution.lower_bound) / solution.objective
+    wrong_gap = gap != solution.gap and not abs(gap - solution.gap) <= _ROUNDING * max(1.0, abs(gap))
+    total = float(solution.dual.sum() or np.abs(solution.multipliers).sum())
+    exact = {Status.NOT_SEPARABLE: bool(solution.dual.any()), Status.INFEASIBLE: not solution.dual.any()}
     return {
         "weights or margins are NaN or infinite": not proof and not np.isfinite(values).all(),
         "weights or margins in spite of a proof that no weights separate": proof and not np.isnan(values).all(),
-        "the dual or another number is NaN or infinite": not np.isfinite(known).all(),
-        "the dual is negative": bool((found.dual < 0).any()),
-        "a number that cannot be negative is": not all(size >= 0 for size in sizes) or found.iterations < -1,
+        "the dual or another number is NaN or infinite": not np.isfinite(numbers).all(),
+        "the dual is negative": bool((solution.dual < 0).any()),
+        "a number that cannot be negative is": not all(size >= 0 for size in sizes) or solution.iterations < -1,
         "the gap does not match the bounds": bool(wrong_gap),
         "the lower bound exceeds the objective": bool(gap < 0),
-        "OPTIMAL, but the gap exceeds tol": optimal and not found.gap <= found.tol < 1,
-        "not separable, but the dual proves nothing": proof and not (found.objective == np.inf and total > 0),
-        "a lower bound without a dual": found.lower_bound > 0 and not total > 0,
-        "an infinite lower bound without NOT_SEPARABLE or INFEASIBLE, or vice versa": (found.lower_bound == np.inf)
+        "OPTIMAL, but the gap exceeds tol": optimal and not solution.gap <= solution.tol < 1,
+        "not separable, but the dual proves nothing": proof and not (solution.objective == np.inf and total > 0),
+        "a lower bound without a dual": solution.lower_bound > 0 and not total > 0,
+        "an infinite lower bound without NOT_SEPARABLE or INFEASIBLE, or vice versa": (solution.lower_bound == np.inf)
         != (status in exact),
         "NOT_SEPARABLE without a dual, or INFEASIBLE with one": not exact.get(status, True),
         "the dual of a proof does not have the sum 1": status in exact and not abs(total - 1) <= _ROUNDING,

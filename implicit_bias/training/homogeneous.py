@@ -127,11 +127,11 @@ class MarginFunction(Objective):
         growth = torch.where(outputs == 0, 2.0**self.degree, doubled / outputs)
         same = bool((fourfold - growth * doubled).abs().max() <= DEVIATION * fourfold.abs().max())
         growth[outputs.abs() <= DEVIATION * outputs.abs().max()] = torch.inf
-        least = float(growth.log2().min()) if bool(outputs.any()) else self.degree
-        if not (same and abs(least - self.degree) <= DEVIATION):
+        lowest = float(growth.log2().min()) if bool(outputs.any()) else self.degree
+        if not (same and abs(lowest - self.degree) <= DEVIATION):
             text = f"the network is not homogeneous of degree {self.degree} in its weights, which the limit needs"
             remedy = "correct its `degree`, or leave out biases and soft gates that do not read the input"
-            raise InputError(f"{text}: doubled weights multiply outputs by 2^{least:.4g} or more; {remedy}")
+            raise InputError(f"{text}: doubled weights multiply outputs by 2^{lowest:.4g} or more; {remedy}")
 
     def _outputs(self, w: Tensor) -> Tensor:
         """Set the weights of the twin to w; return its outputs (n,) or (n, K), with gradients."""

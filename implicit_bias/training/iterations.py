@@ -206,16 +206,16 @@ class ScaledIteration(Iteration):
         if direction is not tangent:
             promised, long = function.dot(tangent, direction), function.dot(direction, direction) ** 0.5
         # Steps are compared with u, because gradients of large inputs are far longer.
-        least = 1e-12 / max(1.0, long / sharpness)
+        shortest = 1e-12 / max(1.0, long / sharpness)
         if function.has_kinks and square + radial**2 > 0:
-            least = max(least, KINK / (square + radial**2))
-        new = self._search(v, value / sharpness, direction, promised, sharpness, least)
+            shortest = max(shortest, KINK / (square + radial**2))
+        new = self._search(v, value / sharpness, direction, promised, sharpness, shortest)
         uphill = function.dot(tangent, new) > function.dot(tangent, self.u)
         self.run = 0 if uphill or not self.config.momentum else self.run + 1
         self.before, self.u = self.u, new
         return self._grow(margins, -radial, square**0.5, sharpness)
 
-    def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, least: float) -> Any:
+    def _search(self, v: Any, value: float, direction: Any, promised: float, sharpness: float, shortest: float) -> Any:
         """Return the unit vector at the end of a step from v along −`direction`; set `length` and `crossing`.
 
         `value` is the loss at v over `sharpness` = R^L, and `promised` the decrease per unit of the step's rate.
@@ -224,9 +224,9 @@ class ScaledIteration(Iteration):
             rate = self.length / sharpness
             new = self._unit(self.function.mix(1.0, v, -rate, direction))
             reached = self.function.loss(new, self.radius) / sharpness
-            kept = reached <= value - ARMIJO * rate * promised + 1e-14 * abs(value)
-            if kept or self.length < least:
-                self.crossing = self.function.has_kinks and not kept
+            decreased = reached <= value - ARMIJO * rate * promised + 1e-14 * abs(value)
+            if decreased or self.length < shortest:
+                self.crossing = self.function.has_kinks and not decreased
                 self.length *= 1.05
                 return new
             self.length /= 2

@@ -121,8 +121,8 @@ class Spectral(LayerNorm):
 
     def steepest(self, G: Tensor) -> Tensor:
         left, sizes, right = torch.linalg.svd(G, full_matrices=False)
-        least = torch.finfo(G.dtype).eps * max(G.shape[-2:]) * sizes.amax(-1, keepdim=True)
-        return left * (sizes > least)[..., None, :] @ right
+        threshold = torch.finfo(G.dtype).eps * max(G.shape[-2:]) * sizes.amax(-1, keepdim=True)
+        return left * (sizes > threshold)[..., None, :] @ right
 
     def nearest(self, G: Tensor) -> Tensor:
         if G.shape[-2] > G.shape[-1]:

@@ -47,10 +47,10 @@ CLASS_LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def check_loss(loss: Any, known: Iterable[str]) -> None:
-    """Raise InputError unless a loss is one of the `known` names or a function."""
+def check_loss(loss: Any, names: Iterable[str]) -> None:
+    """Raise InputError unless a loss is one of `names` or a function."""
     if isinstance(loss, str) or not callable(loss):
-        one_of(loss, known, "loss")
+        one_of(loss, names, "loss")
 
 
 def mean_losses(outputs: Tensor, targets: Tensor, loss: str | CustomLoss) -> Tensor:

@@ -79,7 +79,7 @@ class LayerFunction(Objective):
         """Compute the arrays of all samples that a subclass needs."""
 
     @abstractmethod
-    def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
+    def _vectors(self, selected: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
         """Return the vectors (2, …) of two sets of weights: V (2, H·n), W (2, M, H, d) and A (2, K·H)."""
 
     @abstractmethod
@@ -117,13 +117,13 @@ class LayerFunction(Objective):
         outer = np.split(readout[self.free > 0], np.cumsum(self.sizes[1::2])[:-1])
         return torch.as_tensor(np.concatenate([part for layer in zip(inner, outer, strict=True) for part in layer]))
 
-    def _rebase(self, kept: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
-        """Select the samples `kept`, None for all; return the vectors of both weights, the current ones first."""
-        rows = slice(None) if kept is None else kept
-        self.own_X, self.own_y = self.X[rows], self.y[rows]
-        self.own_gates = None if self.gates is None else self.gates[:, :, rows]
-        values = np.stack([values_at(self.own_X, self.own_gates, one).ravel() for one in parts])
-        self.centre, before = self._vectors(kept, values, parts, readouts.reshape(2, -1))
+    def _rebase(self, selected: Array | None, parts: Array, readouts: Array) -> tuple[Array, Array]:
+        """Select samples by index, or all for None; return the vectors of both weights, the current ones first."""
+        rows = slice(None) if selected is None else selected
+        self.selected_X, self.selected_y = self.X[rows], self.y[rows]
+        self.selected_gates = None if self.gates is None else self.gates[:, :, rows]
+        values = np.stack([values_at(self.selected_X, self.selected_gates, one).ravel() for one in parts])
+        self.centre, before = self._vectors(selected, values, parts, readouts.reshape(2, -1))
         return self.centre, before
 
     def _units(self, values: Array) -> Array:
@@ -133,7 +133,7 @@ class LayerFunction(Objective):
         """Return the hidden layer (H, n) at a unit vector, and at R times it log Σ exp(−q), softmax(−q), q (K, n)."""
         values, readout = self._split(vector)
         units = self._units(values)
-        margins = radius**2 * margins_of(readout @ units, self.own_y)
+        margins = radius**2 * margins_of(readout @ units, self.selected_y)
         return units, *softmin(margins), margins
 
     def loss(self, w: Array, radius: float) -> float:
@@ -145,7 +145,7 @@ class LayerFunction(Objective):
     def gradient(self, w: Array, radius: float) -> tuple[float, Array, Array]:
         """Return log Σ exp(−q) at `radius` times a unit vector, ∇F_R, and q (K, n) of the selected samples."""
         units, value, softmax, margins = self._evaluated(w, radius)
-        slopes = slopes_of(softmax, self.own_y)
+        slopes = slopes_of(softmax, self.selected_y)
         return value, self._gradient(*self._split(w), slopes, self.free * (slopes @ units.T)), margins
 
     def _all_margins(self, parts: Array, readout: Array) -> Array:
@@ -168,13 +168,13 @@ class LayerFunction(Objective):
             return u, before
         parts, readouts = (np.stack(both) for both in zip(self._explicit(u), self._explicit(before), strict=True))
         margins = self._all_margins(parts[0], readouts[0]).min(0)
-        least = int(margins.argmin())
-        excess = margins - margins[least] - np.log(self.count / np.finfo(float).eps) / radius**2
-        angles = excess / (self.slopes + self.slopes[least])
-        kept = angles <= REACH * step
-        whole = step > LONG or kept.mean() > NEARLY_ALL
-        self.ball, self.age = np.inf if whole else float(angles[~kept].min()), 0
-        return self._rebase(None if whole else kept.nonzero()[0], parts, readouts)
+        closest = int(margins.argmin())
+        excess = margins - margins[closest] - np.log(self.count / np.finfo(float).eps) / radius**2
+        angles = excess / (self.slopes + self.slopes[closest])
+        selected = angles <= REACH * step
+        takes_all = step > LONG or selected.mean() > NEARLY_ALL
+        self.ball, self.age = np.inf if takes_all else float(angles[~selected].min()), 0
+        return self._rebase(None if takes_all else selected.nonzero()[0], parts, readouts)
 
 
 class SpanFunction(LayerFunction):
@@ -193,9 +193,9 @@ class SpanFunction(LayerFunction):
     def dot(self, a: Array, b: Array) -> float:
         return float(a[0] @ b[1])
 
-    def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
+    def _vectors(self, selected: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
         """Return the vectors of both weights, which become B_1 and B_2."""
-        self.own_kernel = self.kernel if kept is None else self.kernel[np.ix_(kept, kept)]
+        self.selected_kernel = self.kernel if selected is None else self.kernel[np.ix_(selected, selected)]
         self.parts, self.values = parts, values
         first = np.hstack([values, readouts, np.einsum("jmhd,kmhd->jk", parts, parts)])
         second = np.hstack([np.zeros_like(values), readouts, np.eye(2)])
@@ -207,12 +207,12 @@ class SpanFunction(LayerFunction):
     def _row(self, row: Array) -> tuple[Array, Array]:
         """Return V (H, n) from row 0 of a vector or α (H, n) from row 1, and the readout A (K, H)."""
         size = self.values.shape[1]
-        return row[:size].reshape(-1, len(self.own_y)), row[size:-2].reshape(self.free.shape)
+        return row[:size].reshape(-1, len(self.selected_y)), row[size:-2].reshape(self.free.shape)
 
     def _explicit(self, vector: Array) -> tuple[Array, Array]:
         alpha, readout = self._row(vector[1])
-        gated = alpha[None] if self.own_gates is None else self.own_gates * alpha
-        return np.tensordot(vector[1, -2:], self.parts, 1) + gated @ self.own_X, readout
+        gated = alpha[None] if self.selected_gates is None else self.selected_gates * alpha
+        return np.tensordot(vector[1, -2:], self.parts, 1) + gated @ self.selected_X, readout
 
     def _cosine(self, vector: Array) -> float:
         size = self.values.shape[1]
@@ -220,12 +220,12 @@ class SpanFunction(LayerFunction):
 
     def _gradient(self, values: Array, readout: Array, slopes: Array, of_readout: Array) -> Array:
         alpha = readout.T @ slopes
-        if self.own_gates is None:
+        if self.selected_gates is None:
             alpha *= values > 0
             of_values = self._through_kernel(alpha)
         else:
             of_values = np.zeros_like(alpha)
-            for gate in self.own_gates[self.constant :]:
+            for gate in self.selected_gates[self.constant :]:
                 of_values += gate * self._through_kernel(gate * alpha)
             if self.constant:
                 of_values += (readout.T * self.turn[0, 0] ** 2) @ self._through_kernel(slopes)
@@ -240,7 +240,7 @@ class SpanFunction(LayerFunction):
         return self.mix(1.0, gradient, -radial, w)
 
     def _through_kernel(self, alpha: Array) -> Array:
-        return np.asarray(alpha.astype(self.precision, copy=False) @ self.own_kernel, dtype=float)
+        return np.asarray(alpha.astype(self.precision, copy=False) @ self.selected_kernel, dtype=float)
 
 
 class WeightFunction(LayerFunction):
@@ -273,15 +273,17 @@ class WeightFunction(LayerFunction):
     def dot(self, a: Array, b: Array) -> float:
         return float(a[-self.tail :] @ b[-self.tail :])
 
-    def _vectors(self, kept: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
-        self.factor = self.own_X.astype(self.precision, copy=False)
-        self.own_factors = None if self.own_gates is None else self.own_gates.astype(self.precision, copy=False)
+    def _vectors(self, selected: Array | None, values: Array, parts: Array, readouts: Array) -> Array:
+        self.rounded_X = self.selected_X.astype(self.precision, copy=False)
+        self.rounded_gates = (
+            None if self.selected_gates is None else self.selected_gates.astype(self.precision, copy=False)
+        )
         return np.hstack([values, readouts, parts.reshape(2, -1)])
 
     def _split(self, vector: Array) -> tuple[Array, Array]:
         first = len(vector) - self.tail
         readout = vector[first : first + self.free.size].reshape(self.free.shape)
-        return vector[:first].reshape(-1, len(self.own_y)), readout
+        return vector[:first].reshape(-1, len(self.selected_y)), readout
 
     def _explicit(self, vector: Array) -> tuple[Array, Array]:
         return self._parts(vector), self._split(vector)[1]
@@ -297,14 +299,14 @@ class WeightFunction(LayerFunction):
         gradient[: self.free.size] = of_readout.ravel()
         parts, slopes = self._parts(gradient), slopes.astype(self.precision, copy=False)
         alpha = readout.T.astype(self.precision, copy=False) @ slopes
-        if self.own_factors is None:
+        if self.rounded_gates is None:
             alpha *= values > 0
-            parts[0] = alpha @ self.factor
+            parts[0] = alpha @ self.rounded_X
         else:
             if self.constant:
-                parts[0] = (readout.T * self.turn[0, 0]) @ (slopes @ self.factor)
-            for part, gate in zip(parts[self.constant :], self.own_factors[self.constant :], strict=True):
-                part[:] = (gate * alpha) @ self.factor
+                parts[0] = (readout.T * self.turn[0, 0]) @ (slopes @ self.rounded_X)
+            for part, gate in zip(parts[self.constant :], self.rounded_gates[self.constant :], strict=True):
+                part[:] = (gate * alpha) @ self.rounded_X
         return gradient
 
     def tangent(self, gradient: Array, radial: float, w: Array) -> Array:
@@ -318,7 +320,7 @@ class WeightFunction(LayerFunction):
         step = np.empty_like(w)
         step[-self.tail :] = tangent
         parts = self._parts(tangent).astype(self.precision, copy=False)
-        step[: -self.tail] = values_at(self.factor, self.own_factors, parts).ravel()
+        step[: -self.tail] = values_at(self.rounded_X, self.rounded_gates, parts).ravel()
         return step
 
     def _steered(self, tangent: Array, rho: float, vector: Array, radius: float) -> Array:
@@ -379,7 +381,7 @@ def slopes_of(softmax: Array, y: Array) -> Array:
 
 def softmin(margins: Array) -> tuple[float, Array]:
     """Return log Σ exp(−q) and softmax(−q), both over all entries of q (K, n); infinite q have the share 0."""
-    least = margins.min()
-    shares = np.exp(least - margins)
+    smallest = margins.min()
+    shares = np.exp(smallest - margins)
     total = shares.sum()
-    return float(np.log(total) - least), shares / total
+    return float(np.log(total) - smallest), shares / total

@@ -141,7 +141,7 @@ def stationarity(
         if not q.min() > 0:
             raise InputError(f"the network does not separate the samples (normalised margin {q.min():.2g}); train more")
         degrees = _degrees(unit, X, signs, q, parameters)
-        chosen = np.flatnonzero(_least(q, degrees, support) <= 1 + tolerance)
+        chosen = np.flatnonzero(_ratios(q, degrees, support) <= 1 + tolerance)
         A = _gradients(unit, X[chosen], signs[chosen], parameters)
         u = torch.cat([p.detach().flatten() for p in parameters]).numpy()
         lengths = length(A, axis=1)
@@ -215,16 +215,16 @@ def _degrees(network: nn.Module, X: Array, signs: Array, margins: Array, paramet
     return degrees
 
 
-def _least(q: Array, degrees: Array, support: str | Array) -> Array:
+def _ratios(q: Array, degrees: Array, support: str | Array) -> Array:
     """Return ratios (n,) ≥ 1, of which S contains those of at most 1 + `tolerance`."""
     if not isinstance(support, str):
-        least = np.empty_like(q)
+        smallest = np.empty_like(q)
         for context in np.unique(support):
             members = support == context
             if np.ptp(degrees[members]) > ALIKE:
                 raise InputError(f"the samples of context {context:g} have several degrees; each degree needs its own")
-            least[members] = q[members].min()
-        return q / least
+            smallest[members] = q[members].min()
+        return q / smallest
     lowest = degrees <= degrees.min() + ALIKE
     if lowest.all() or support == "lowest":
         return np.where(lowest, q / q[lowest].min(), np.inf)

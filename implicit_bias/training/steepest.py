@@ -448,18 +448,18 @@ class ProjectedIteration(LayeredIteration):
         self.before, self.layers = now, new
         smallest = float(q.min())
         gap = margins.dual(g) - _dot(g, new)
-        least = max(SHARPEST * self.tolerance * smallest, ROUNDING * float(q.abs().max()))
+        smallest_smoothing = max(SHARPEST * self.tolerance * smallest, ROUNDING * float(q.abs().max()))
         slack = margins.degree * SLACK * (float(shares @ q) - smallest)
-        if gap <= slack and log(margins.count) > least * self.sharpness:
+        if gap <= slack and log(margins.count) > smallest_smoothing * self.sharpness:
             self.sharpness *= GROWTH
         return False
 
     def _softmin(self, q: Tensor) -> tuple[float, Tensor]:
         """Return F_R and softmax(−R^L q) for margins q."""
-        least = q.min()
-        shares = torch.exp(-self.sharpness * (q - least))
+        smallest = q.min()
+        shares = torch.exp(-self.sharpness * (q - smallest))
         total = shares.sum()
-        return float(total.log()) / self.sharpness - float(least), shares / total
+        return float(total.log()) / self.sharpness - float(smallest), shares / total
 
     def _search(self, v: Layers, loss: float, g: Layers) -> tuple[Layers, Tensor]:
         """Return Π(v + a g) and its margins, `loss` = F_R(v), g = −∇F_R(v); adapt `length` a to the quadratic model."""

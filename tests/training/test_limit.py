@@ -146,7 +146,7 @@ def test_steps_of_one_layer_are_those_of_autograd(kinds, y, kind, samples):
     for _ in range(400):
         for one in (quick, plain):
             one.step()
-        fewest = min(fewest, len(quick.function.own_y))
+        fewest = min(fewest, len(quick.function.selected_y))
         assert quick.radius == pytest.approx(plain.radius, rel=1e-9)
         torch.testing.assert_close(quick.weights, plain.weights, rtol=0, atol=1e-6 * plain.radius)
     # Three outputs of few samples, or with gates that learn, have small margins all along.
@@ -162,7 +162,7 @@ def test_products_of_single_precision_keep_the_values_of_the_weights(kind, sampl
     for _ in range(300):
         stepper.step()
         values, _ = function._split(stepper.u)
-        expected = values_at(function.own_X, function.own_gates, function._explicit(stepper.u)[0])
+        expected = values_at(function.selected_X, function.selected_gates, function._explicit(stepper.u)[0])
         off.append(abs(values - expected).max() / abs(expected).max())
     assert 1e-12 < max(off) < 1e-5
 

@@ -105,16 +105,16 @@ def _check_number(m: int, rank: int) -> None:
 
 def _lines(X: Array) -> tuple[list[tuple[int, ...]], np.ndarray, np.ndarray]:
     """Return the lines ℝv through samples, v coprime integers, the first nonzero one > 0; indices and signs (n,)."""
-    known: dict[tuple[int, ...], int] = {}
+    index_of: dict[tuple[int, ...], int] = {}
     line_of, side = np.zeros(len(X), dtype=np.int64), np.zeros(len(X), dtype=np.int64)
     for i in np.flatnonzero(X.any(axis=1)):
         ratios = [value.as_integer_ratio() for value in X[i].tolist()]
-        most = max(below for _, below in ratios)
-        whole = [above * (most // below) for above, below in ratios]
-        side[i] = 1 if next(value for value in whole if value) > 0 else -1
-        factor = int(side[i]) * math.gcd(*whole)
-        line_of[i] = known.setdefault(tuple(value // factor for value in whole), len(known))
-    return [*known], line_of, side
+        denominator = max(below for _, below in ratios)
+        integers = [above * (denominator // below) for above, below in ratios]
+        side[i] = 1 if next(value for value in integers if value) > 0 else -1
+        factor = int(side[i]) * math.gcd(*integers)
+        line_of[i] = index_of.setdefault(tuple(value // factor for value in integers), len(index_of))
+    return [*index_of], line_of, side
 
 
 def _independent(lines: list[Any]) -> Iterator[int]:
@@ -174,11 +174,11 @@ def _rays(lines: list[list[int]]) -> np.ndarray:
     np.put_along_axis(signs, subsets, 0, axis=1)
     spans = np.ones(len(subsets), dtype=bool)
     for row in np.flatnonzero(doubtful.any(axis=1)):
-        whole = _normals(np.array([lines[i] for i in subsets[row]], dtype=object), -1).tolist()
-        spans[row] = any(whole)
+        normal = _normals(np.array([lines[i] for i in subsets[row]], dtype=object), -1).tolist()
+        spans[row] = any(normal)
         if spans[row]:
             for i in np.flatnonzero(doubtful[row]):
-                product = sum(a * b for a, b in zip(whole, lines[i], strict=True))
+                product = sum(a * b for a, b in zip(normal, lines[i], strict=True))
                 signs[row, i] = (product > 0) - (product < 0)
     signs = signs[spans]
     # The hyperplanes that contain a ray identify its line.

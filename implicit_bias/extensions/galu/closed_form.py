@@ -339,10 +339,10 @@ class _GramFactor:
         n, size = features.n, features.k * features.d
         limit = FINE * n * size * length(Y) ** 2
         # Without a ridge a bound on the eigenvalues needs the rank.
-        known = self.proven > 0 and (self.shift > 0 or rank_bound(features, self.rank) <= self.rank)
+        is_bounded = self.proven > 0 and (self.shift > 0 or rank_bound(features, self.rank) <= self.rank)
         for precise in (False, True):
             at = Evaluation.of(features, Y, W, self.shift, precise)
-            gap = min(at.objective, at.by_eigenvalue(self.proven) if known else np.inf)
+            gap = min(at.objective, at.by_eigenvalue(self.proven) if is_bounded else np.inf)
             if gap <= limit:
                 break
         if gap > limit and self.form == "samples" and self.shift:
@@ -385,7 +385,7 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
     # Errors of an entry m_ij of the matrix and of its factorisation are relative to √(m_ii m_jj).
     terms = 10 + len(gram) + (n if not samples else k + d if features.gated else k * d)
     trace = 1.01 * float(np.trace(gram))
-    room = share(terms) * trace
+    rounding = share(terms) * trace
     rng = np.random.default_rng(0)
     largest, vector = 0.0, rng.normal(size=len(gram))
     for _ in range(6):
@@ -402,14 +402,14 @@ def _by_cholesky(features: Features, back: Array | None, shift: float, tol: floa
             before, probes = np.linalg.norm(probes, axis=0), largest * inverse(probes)
         after = np.linalg.norm(probes, axis=0)
     # Half of the bound leaves room for the rounding of the solutions, whose errors are relative to √λ.
-    least = 0.5 * largest * (UNLIKELY / float(after.max())) ** (1 / SOLVES)
-    modulus = max(shift, least)
+    smallest = 0.5 * largest * (UNLIKELY / float(after.max())) ** (1 / SOLVES)
+    modulus = max(shift, smallest)
     if not modulus >= max(CLEAR, 0.0 if shift else tol) ** 2 * largest:
         return None
     condition = max(1.0, float(np.sqrt(np.max(after / before))))
     # Reduced features differ from those given, which may have smaller singular values.
     apart = 0.0 if back is None else 4 * share(2 * max(n, len(back)) * (k * len(back)) ** 0.5) * trace**0.5
-    proven = max(0.0, max(0.0, least - room) ** 0.5 - apart) ** 2
+    proven = max(0.0, max(0.0, smallest - rounding) ** 0.5 - apart) ** 2
     proven = max(shift, 0.0 if shift and (samples or back is not None) else proven)
     return _GramFactor(features, back, form, shift, min(n, k * d), condition, modulus, proven, inverse)
 
@@ -449,8 +449,8 @@ class _GramSpectrum:
         """Return the inverse of the Gram matrix plus `shift`, restricted to the values that are `used`."""
         used, largest = self.used(shift, tol), float(self.sizes.max())
         squares = self.sizes**2 + shift
-        directions, kept = self.directions[:, used], squares[used]
-        inverse = lambda b: directions @ ((directions.T @ b).T / kept).T  # noqa: E731
+        directions, eigenvalues = self.directions[:, used], squares[used]
+        inverse = lambda b: directions @ ((directions.T @ b).T / eigenvalues).T  # noqa: E731
         modulus = float(squares[used].min())
         condition = float(np.sqrt((largest**2 + shift) / modulus))
         rank = int(used.sum())

@@ -65,9 +65,9 @@ class _GatedInputs(base.BaseEstimator):
         offset = np.average(X - origin, axis=0, weights=weight) if self.fit_intercept else origin
         centred = X - origin - offset
         if apart := out_of_scale(centred):
-            most, least = (getattr(self, "feature_names_in_", range(X.shape[1]))[column] for column in apart)
+            big, small = (getattr(self, "feature_names_in_", range(X.shape[1]))[column] for column in apart)
             warnings.warn(
-                f"input {most!r} is at least {APART} times as large as input {least!r}, so that gates and ridge nearly "
+                f"input {big!r} is at least {APART} times as large as input {small!r}, so that gates and ridge nearly "
                 "ignore the smaller one; standardise the inputs (StandardScaler in a pipeline)",
                 UserWarning,
                 stacklevel=4,

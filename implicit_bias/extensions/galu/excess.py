@@ -67,14 +67,14 @@ class Evaluation:
         objective = float(np.sum((length(residual, axis=1) + off) ** 2) + shift * length(W) ** 2)
         return cls(features, shift, residual.T, off, upper.T, lower.T, error, ROUNDED * objective)
 
-    def by_eigenvalue(self, least: float) -> float:
-        """Return a bound on n times the excess if no positive eigenvalue of ΦᵀΦ + sI is below `least`.
+    def by_eigenvalue(self, smallest: float) -> float:
+        """Return a bound on n times the excess if no positive eigenvalue of ΦᵀΦ + sI is below `smallest`.
 
-        The excess is ‖P(Y − ΦW)‖²/n without a ridge, P the projection on the range of Φ, and ‖Pα‖² ≤ ‖g‖²/`least`.
+        The excess is ‖P(Y − ΦW)‖²/n without a ridge, P the projection on the range of Φ, and ‖Pα‖² ≤ ‖g‖²/`smallest`.
         With a ridge, P projects on the range of (Φ, √s I), and the same holds for (α, −√s W).
         """
         slopes = length(self.upper + self.lower, axis=0) + self.error
-        return ROUNDED * float(np.sum((slopes / least**0.5 + self.off) ** 2))
+        return ROUNDED * float(np.sum((slopes / smallest**0.5 + self.off) ** 2))
 
     def by_dual(self, inverse: Callable[[Array], Array]) -> float:
         """Return a bound on n times the excess for a ridge, where `inverse` approximates (ΦΦᵀ + sI)⁻¹.
@@ -108,14 +108,14 @@ class Evaluation:
         B, T, low = np.hstack([B, C]), np.hstack([T, high]), np.hstack([np.zeros_like(T), low])
         rank = B.shape[1]
         defect = length(B.T @ B - np.eye(rank)) + share(n + size + 8) * length(B) ** 2
-        least = max(0.0, 1 - defect) ** 0.5 - error
-        if not least > 0.5 or rank < full:
+        smallest = max(0.0, 1 - defect) ** 0.5 - error
+        if not smallest > 0.5 or rank < full:
             return np.inf
         products, more, error = precise_product(T.T, self.upper)
         products = products + (more + low.T @ self.upper + T.T @ self.lower)
         small = np.abs(low).T @ np.abs(self.upper) + np.abs(T).T @ np.abs(self.lower)
         error = error + share(size + 8) * small + 4 * UNIT * np.abs(products) + length(T, axis=0)[:, None] * self.error
-        return ROUNDED * float(np.sum((length(np.abs(products) + error, axis=0) / least + self.off) ** 2))
+        return ROUNDED * float(np.sum((length(np.abs(products) + error, axis=0) / smallest + self.off) ** 2))
 
     def _orthonormal(self, T: Array, B: Array, high: Array) -> tuple[Array, Array, Array, Array]:
         """Return T' = high + low in the span of T and given directions, ΦT' and its error; B is ΦT.

@@ -96,9 +96,11 @@ class _GatedLayer(nn.Module, ABC):
         if not isinstance(layer, cls._plain):
             raise InputError(f"layer must be an nn.{cls._plain.__name__}, not {type(layer).__name__}")
         weight, bias = layer.weight, layer.bias
-        own: dict[str, Any] = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
-        own = {name: own.get(name, getattr(layer, name, None)) for name in inspect.signature(cls._plain).parameters}
-        made = cls(**own, filters=weight, offsets=bias, **gates)
+        changed: dict[str, Any] = {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
+        options = {
+            name: changed.get(name, getattr(layer, name, None)) for name in inspect.signature(cls._plain).parameters
+        }
+        made = cls(**options, filters=weight, offsets=bias, **gates)
         made.load_state_dict(layer.state_dict(), strict=False)
         return made
 

@@ -112,10 +112,10 @@ def changing_flow(
         weights, pieces, error = _solve_callable(gates, first, start, at, tau, tolerance, progress)
         all_moments = [_check_alike(gates(float(t)), first) for t in at]
     else:
-        starts, known = _pieces(gates)
-        start = as_start(w0, (known[0].k, known[0].d))
-        weights, pieces, error = _solve_pieces(starts, known, start, at, tau)[0], len(known), 0.0
-        all_moments = [known[int(np.searchsorted(starts, t, side="right")) - 1] for t in at]
+        starts, stages = _pieces(gates)
+        start = as_start(w0, (stages[0].k, stages[0].d))
+        weights, pieces, error = _solve_pieces(starts, stages, start, at, tau)[0], len(stages), 0.0
+        all_moments = [stages[int(np.searchsorted(starts, t, side="right")) - 1] for t in at]
     losses = np.array([moments.loss(w) for moments, w in zip(all_moments, weights, strict=True)])
     return ChangingFlow(at, weights, losses, pieces, error)
 
@@ -147,13 +147,13 @@ def _check_alike(moments: Any, first: Any) -> Any:
 
 
 def _solve_pieces(
-    starts: Array, known: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
+    starts: Array, stages: Sequence[Any], w: Array, at: Array, tau: float, compare: bool = False
 ) -> tuple[Array, float]:
     """Return the weights (T, k, d) at the times `at`, by closed forms, and if `compare` the largest jump of gates."""
     check_size(len(at) * w.size, "the weights at all times")
     path, jump = np.empty((len(at), *w.shape)), 0.0
-    for piece, moments in enumerate(known):
-        last = piece + 1 == len(known) or starts[piece + 1] > at[-1]
+    for piece, moments in enumerate(stages):
+        last = piece + 1 == len(stages) or starts[piece + 1] > at[-1]
         end = np.inf if last else starts[piece + 1]
         inside = (at >= starts[piece]) & (at < end)
         until = at[inside] - starts[piece]
@@ -161,7 +161,7 @@ def _solve_pieces(
         if len(stops):
             reached = moments.moved(w, scaled_times(stops, moments.k, tau))
             if compare and piece:
-                other = known[piece - 1].moved(w, scaled_times(stops[-1:], moments.k, tau))[0]
+                other = stages[piece - 1].moved(w, scaled_times(stops[-1:], moments.k, tau))[0]
                 jump = max(jump, float(np.abs(reached[-1] - other).max()))
             path[inside] = reached[: len(until)]
             w = reached[-1]
@@ -180,8 +180,8 @@ def _solve_callable(
         cuts = [np.linspace(a, b, count, endpoint=False) for a, b in pairwise(edges)]
         starts = np.concatenate(cuts) if cuts else np.zeros(1)
         middles = (starts + np.append(starts[1:], edges[-1])) / 2
-        known = [_check_alike(gates(float(t)), first) for t in middles]
-        path, jump = _solve_pieces(starts, known, w0, at, tau, compare=True)
+        stages = [_check_alike(gates(float(t)), first) for t in middles]
+        path, jump = _solve_pieces(starts, stages, w0, at, tau, compare=True)
         if before is not None:
             better = path + (path - before) / 3
             error = float(np.abs(better - path).max())

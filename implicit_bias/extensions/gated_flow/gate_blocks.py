@@ -135,10 +135,10 @@ def decompose(block: Block, multiplicity: np.ndarray, d: int) -> Spectrum:
     values, vectors = scipy.linalg.eigh(root[:, None] * block.A * root, check_finite=False, driver="evd")
     rhs = vectors.T @ (root * block.b.ravel())
     largest = max(0.0, float(values[-1]))
-    kept = values > ROUNDING * largest
-    outside = float(np.linalg.norm(np.where(kept, 0.0, rhs)))
-    unresolved = int(np.sum(~kept & (values > 4 * len(values) * np.finfo(float).eps * largest)))
-    modes = np.where(kept, values, 0.0), vectors, np.where(kept, rhs, 0.0)
+    resolved = values > ROUNDING * largest
+    outside = float(np.linalg.norm(np.where(resolved, 0.0, rhs)))
+    unresolved = int(np.sum(~resolved & (values > 4 * len(values) * np.finfo(float).eps * largest)))
+    modes = np.where(resolved, values, 0.0), vectors, np.where(resolved, rhs, 0.0)
     return Spectrum(*modes, float(values[0]), outside, unresolved)
 
 
@@ -156,5 +156,5 @@ def phi(values: Array, scaled: Array) -> Array:
     [[1.0, 0.9999999999995, 1e-12]]
     """
     exponents = scaled[:, None] * values
-    whole = np.broadcast_to(scaled[:, None], exponents.shape).copy()
-    return np.asarray(np.divide(-np.expm1(-exponents), values, out=whole, where=exponents > 0))
+    result = np.broadcast_to(scaled[:, None], exponents.shape).copy()
+    return np.asarray(np.divide(-np.expm1(-exponents), values, out=result, where=exponents > 0))

@@ -103,8 +103,8 @@ class OrbitMoments:
         # NumPy's inverse transform has the sign of Â_f and a factor 1/n.
         values, vectors = np.linalg.eigh(np.fft.ifft(self.A, axis=0) * self.k)
         largest = np.maximum(values[:, -1:], 0.0)
-        least = np.maximum(ROUNDING * largest, TRANSFORM_ROUNDING * self.k * largest.max())
-        return np.where(values > least, values, 0.0), vectors
+        threshold = np.maximum(ROUNDING * largest, TRANSFORM_ROUNDING * self.k * largest.max())
+        return np.where(values > threshold, values, 0.0), vectors
 
     def moved(self, W: Array, scaled: Array) -> Array:
         """Solve dw/ds = b − Aw from weights (n, n); return w at each s = t/Kτ of `scaled` (T,), shape (T, n, n)."""

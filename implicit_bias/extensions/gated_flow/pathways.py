@@ -174,8 +174,8 @@ class Pathways:
         (Q, P), (a, b) = self.basis, self.modes
         residuals = self.A @ P - P * a[:, :, None, :], self.B - np.einsum("om,pm,dm->pod", Q, b, P)
         ratios = [
-            np.linalg.norm(r, axis=(-2, -1)).max() / max(np.linalg.norm(whole, axis=(-2, -1)).max(), 1e-300)
-            for r, whole in zip(residuals, (self.A, self.B), strict=True)
+            np.linalg.norm(r, axis=(-2, -1)).max() / max(np.linalg.norm(matrix, axis=(-2, -1)).max(), 1e-300)
+            for r, matrix in zip(residuals, (self.A, self.B), strict=True)
         ]
         return float(max(ratios))
 

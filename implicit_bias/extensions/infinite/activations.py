@@ -65,8 +65,8 @@ def _rule() -> tuple[Array, Array]:
     """Return scales k_i and weights w_i, which sum to 1, of the trapezoidal rule in log k."""
     k = np.exp(STEP * np.arange(FIRST, LAST + 1))
     weights = k * kolmogorov_density(k)
-    kept = weights > LEAST_WEIGHT
-    return k[kept], weights[kept] / weights[kept].sum()
+    used = weights > LEAST_WEIGHT
+    return k[used], weights[used] / weights[used].sum()
 
 
 SCALES, WEIGHTS = _rule()
@@ -176,10 +176,10 @@ def _elu_dual(p: GaussianPairs, alpha: float) -> Numbers:
 
 def _elu_both(p: GaussianPairs) -> Numbers:
     """Return E[e^{z + z'} 1(z < 0, z' < 0)]."""
-    across, along, beyond = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
-    beta = sqrt(along * along + across * across)
+    perpendicular, parallel, other_parallel = p.r * sin(p.angle), p.s + p.r * p.cosine, p.r + p.s * p.cosine
+    beta = sqrt(parallel * parallel + perpendicular * perpendicular)
     # The second angle is a difference, so that both add up to θ even if the sum of the points vanishes.
-    first = arctan2(p.s * sin(p.angle), beyond)
+    first = arctan2(p.s * sin(p.angle), other_parallel)
     return special.erfcx(beta / sqrt(2 + 0 * beta)) / 2 - wedge(beta, first) - wedge(beta, abs(p.angle - first))
 
 

@@ -125,8 +125,8 @@ def _angles(X: Numbers, Z: Numbers, cosines: Numbers) -> Numbers:
     parallel = np.argwhere(abs(cosines) > MAX_ARCCOS)
     for first in range(0, len(parallel), PAIRS_PER_BLOCK):
         i, j = parallel[first : first + PAIRS_PER_BLOCK].T
-        apart, along = X[i] - Z[j], X[i] + Z[j]
-        angles[i, j] = 2 * arctan2(sqrt((apart * apart).sum(axis=1)), sqrt((along * along).sum(axis=1)))
+        differences, sums = X[i] - Z[j], X[i] + Z[j]
+        angles[i, j] = 2 * arctan2(sqrt((differences * differences).sum(axis=1)), sqrt((sums * sums).sum(axis=1)))
     return angles
 
 
@@ -149,8 +149,8 @@ def repeated(X: Array, Z: Array, angles: Array, parallel: bool = False) -> NDArr
 
 def _are_parallel(x: Array, z: Array) -> bool:
     """Return True if nonzero x and z (d,) are exactly multiples of each other, in rational arithmetic."""
-    most = int(np.abs(x).argmax())
-    up, down = Fraction(float(x[most])), Fraction(float(z[most]))
+    largest = int(np.abs(x).argmax())
+    up, down = Fraction(float(x[largest])), Fraction(float(z[largest]))
     return all(Fraction(a) * down == Fraction(b) * up for a, b in zip(x.tolist(), z.tolist(), strict=True))
 
 

@@ -132,13 +132,13 @@ def _as_symmetric(values: ArrayLike) -> Array:
     return matrix
 
 
-def _check_digits(found: SmallestEigenvalue, digits: int, gram: Gram) -> None:
+def _check_digits(result: SmallestEigenvalue, digits: int, gram: Gram) -> None:
     """Raise InputError unless the error is at most ½ 10^{−digits} |value|; `gram` decides which remedy is named."""
-    if found.error * 2 * 10**digits > abs(found.value):
+    if result.error * 2 * 10**digits > abs(result.value):
         with_digits = "leave out digits, or compute the matrix with them: gram_matrix(X, …, digits=…)"
         remedy = with_digits if context_of(gram.values) is None else "compute the matrix with more digits"
         raise InputError(
-            f"the smallest eigenvalue is {short(found.value, 3)} ± {short(found.error, 2)}, which does not have "
+            f"the smallest eigenvalue is {short(result.value, 3)} ± {short(result.error, 2)}, which does not have "
             f"{digits} correct digits, and the matrix allows no more; {remedy}"
         )
 
@@ -178,7 +178,7 @@ def _multiprecision_eigenpair(values: Numbers) -> tuple[Number, Numbers]:
     """Return the smallest eigenvalue and its vector (n,), nearly exact, by inverse iteration with shifts just below."""
     n, context, one = len(values), context_of(values), np.eye(len(values), dtype=np.int64)
     # The smallest shift for which a singular matrix can be factored.
-    shift = least = n * context.eps * _norm_bound(values)
+    shift = smallest_shift = n * context.eps * _norm_bound(values)
     while (root := _factor(values + one * shift)) is None:
         shift = shift * 16
     vector = np.frompyfunc(context.mpf, 1, 1)(np.random.default_rng(0).standard_normal(n))
@@ -187,7 +187,7 @@ def _multiprecision_eigenpair(values: Numbers) -> tuple[Number, Numbers]:
     for _ in range(MAX_SHIFTS):
         residual = values @ vector - vector * value
         distance = 2 * sqrt(np.asarray(residual @ residual))
-        if distance <= least:
+        if distance <= smallest_shift:
             break
         # An eigenvalue is within distance/2. Shifted below the smallest one, the matrix can be factored.
         while (root := _factor(values - one * (value - distance))) is None:
@@ -226,9 +226,9 @@ def _substitute(root: Numbers, right: Numbers, last_first: bool = False) -> Numb
     solution = right.copy()
     order = range(len(right))
     for i in reversed(order) if last_first else order:
-        known = slice(i + 1, None) if last_first else slice(0, i)
+        solved = slice(i + 1, None) if last_first else slice(0, i)
         # The product of empty object arrays would be None.
-        total = root[i, known] @ solution[known] if len(solution[known]) else 0
+        total = root[i, solved] @ solution[solved] if len(solution[solved]) else 0
         solution[i] = (right[i] - total) / root[i, i]
     return solution
 

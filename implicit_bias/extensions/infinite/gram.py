@@ -158,13 +158,13 @@ def as_digits(digits: Any) -> int:
 
 def largest_cosine(points: Points) -> Number:
     """Return the largest |cos θ| of two points i ≠ j, rounded up, at most 1; about 0 for a single point."""
-    most = 0 * points.norms[0]
+    largest = 0 * points.norms[0]
     for rows in row_blocks(len(points)):
         cosines = abs(points.directions[rows] @ points.directions[rows.start :].T)
         diagonal = np.arange(len(cosines))
-        cosines[diagonal, diagonal] = 0 * most
-        most = max(most, cosines.max())
-    return min(1 + 0 * most, most + unit_of(points.norms) * (points.rows.shape[1] + 8))
+        cosines[diagonal, diagonal] = 0 * largest
+        largest = max(largest, cosines.max())
+    return min(1 + 0 * largest, largest + unit_of(points.norms) * (points.rows.shape[1] + 8))
 
 
 def mean_square(activation: str | Activation, norm: float = 1.0) -> float:

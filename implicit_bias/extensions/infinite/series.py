@@ -138,10 +138,10 @@ def _noise_of(noise: Number, terms: int) -> Number:
     return 2 * size + size * size
 
 
-def _evaluation_error(found: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
+def _evaluation_error(coefficients: Numbers, squares: Numbers, inputs: int, norms: Numbers) -> Number:
     """Bound the relative rounding error of a series: Horner's rule, coefficients, and cosines of `inputs` products."""
-    weights = (inputs + 8) * np.arange(found.shape[1]) + 8
-    return unit_of(norms) * ((found**2 * weights).sum(axis=1) / squares).max()
+    weights = (inputs + 8) * np.arange(coefficients.shape[1]) + 8
+    return unit_of(norms) * ((coefficients**2 * weights).sum(axis=1) / squares).max()
 
 
 def _integrate(
@@ -219,22 +219,22 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
     """
     context = context_of(norms)
     target = TARGET if context is None else context.mpf(tolerance) / 10**8
-    room = float(-log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
+    exponent = float(-log(np.asarray(target)) + math.log(4 * (1 + strip.bound**2)))
     a = min(strip.width / float(norms[-1]), 1.5)
-    h = 2 * math.pi * a / (room + a * a / 2 + a * math.sqrt(terms) + 1)
+    h = 2 * math.pi * a / (exponent + a * a / 2 + a * math.sqrt(terms) + 1)
     # A power of two: nodes are exact in every arithmetic.
     h = 2.0 ** math.floor(math.log2(h))
-    count = math.ceil(2 * math.sqrt(room) / h)
+    count = math.ceil(2 * math.sqrt(exponent) / h)
     if count * len(norms) * terms > MAX_PRODUCTS:
         raise InputError(
             f"{len(norms)} different lengths up to {float(norms[-1]):.3g} need too many nodes of quadrature; "
             "scale the points down"
         )
-    whole = np.arange(count + 1)
+    indices = np.arange(count + 1)
     # The node 0 is its own opposite.
-    share = np.where(whole == 0, 0.5, 1.0)
+    share = np.where(indices == 0, 0.5, 1.0)
     number: Any = np.longdouble if context is None else np.frompyfunc(context.mpf, 1, 1)
-    nodes = number(whole) * h
+    nodes = number(indices) * h
     density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
     return _Rule(nodes, density * h * share, target)
 

@@ -50,7 +50,7 @@ def _for_both(double: Callable[..., Numbers], many: Callable[[Any], Callable[...
     """Return a function that applies `double` to arrays of doubles, and `many(context)` to numbers of mpmath."""
 
     def function(*values: Numbers) -> Numbers:
-        context = next((found for found in map(context_of, values) if found is not None), None)
+        context = next((each for each in map(context_of, values) if each is not None), None)
         return double(*values) if context is None else np.frompyfunc(many(context), len(values), 1)(*values)
 
     return function
@@ -97,8 +97,8 @@ def _wedge_far(beta: Array, psi: Array) -> Array:
     for node, weight in zip((1 + NODES) / 2, WEIGHTS / 2, strict=True):
         t = reach * node
         total += weight * np.exp(-t * (h + t / 2)) / (g * g + (h + t) ** 2)
-    known = scipy.special.erfcx(np.stack([beta, h, g]) / math.sqrt(2))
-    return np.asarray((known[0] - known[1] * known[2] + 2 / np.pi * g * reach * total) / 4)
+    parts = scipy.special.erfcx(np.stack([beta, h, g]) / math.sqrt(2))
+    return np.asarray((parts[0] - parts[1] * parts[2] + 2 / np.pi * g * reach * total) / 4)
 
 
 def _less_one_double(q: Array) -> Array:

@@ -66,8 +66,8 @@ class _NormalPairs(NamedTuple):
 
     def offset(self, t: float, other: float) -> Array:
         """Return r (E[u' | u = t] − t') = ρts − t'r for t' = `other`; exactly 0 for t = t', r = s, ρ = 1."""
-        along = np.where(self.rho >= 0, t * self.s - other * self.r, -(t * self.s + other * self.r))
-        return np.asarray(along - np.where(self.rho >= 0, 1.0, -1.0) * t * self.s * self.complement)
+        projection = np.where(self.rho >= 0, t * self.s - other * self.r, -(t * self.s + other * self.r))
+        return np.asarray(projection - np.where(self.rho >= 0, 1.0, -1.0) * t * self.s * self.complement)
 
 
 def _mean(p: GaussianPairs, parts: list[_Truncated]) -> Array:
@@ -177,10 +177,10 @@ def _exponential_mean(p: _NormalPairs, one: _Truncated, other: _Truncated) -> Ar
             (h, g, (b * p.sine) ** 2 / 2 - other.decay * offset / p.r - (t / p.r) ** 2 / 2),
             (k, g_other, (a * p.sine) ** 2 / 2 - one.decay * back / p.s - (t_other / p.s) ** 2 / 2),
         )
-        for x, along, foot in feet:
-            sign, inside = np.where(x >= 0, 1.0, -1.0), along > 0
+        for x, distance, foot in feet:
+            sign, inside = np.where(x >= 0, 1.0, -1.0), distance > 0
             tail = np.exp(np.minimum(foot, 1.0)) * scipy.special.erfcx(np.abs(x) / math.sqrt(2)) / 2
-            rest = scipy.special.erfcx(beta / math.sqrt(2)) / 4 - wedge_double(beta, np.arctan2(abs(along), abs(x)))
+            rest = scipy.special.erfcx(beta / math.sqrt(2)) / 4 - wedge_double(beta, np.arctan2(abs(distance), abs(x)))
             total = total + sign * (np.where(inside, 1.0, -1.0) * corner * rest - np.where(inside, tail, 0.0))
     # The angles are undefined if the corner is at the mean.
     centred = corner * (math.pi - np.arctan2(p.sine, p.rho)) / (2 * math.pi)
@@ -333,15 +333,15 @@ def spline(
     slope = function.slope
     if not slope.c.any() and not slope.exponentials:
         raise InputError("σ is constant between its breakpoints; use another activation")
-    whole, sloping = function.truncated(), slope.truncated()
+    truncated, sloping = function.truncated(), slope.truncated()
     return Activation(
         f"spline of {len(t)} breakpoint{'s' if len(t) > 1 else ''}",
         function,
         slope,
         lambda p: _mean(p, sloping),
-        lambda p: _mean(p, whole),
+        lambda p: _mean(p, truncated),
         rounding=lambda lengths: _rounding(sloping, lengths),
-        dual_rounding=lambda lengths: _rounding(whole, lengths),
+        dual_rounding=lambda lengths: _rounding(truncated, lengths),
         angle_lipschitz=lambda r: _angle_lipschitz(slope, sloping, r),
         length_lipschitz=lambda lengths: _length_lipschitz(slope, sloping, lengths),
         parity=None if slope.exponentials else _parity(t, slope.c),
@@ -432,7 +432,7 @@ def _length_lipschitz(slope: _Pieces, sloping: list[_Truncated], lengths: Array)
 
     A jump at t adds at most 0.242, a bound of |t| times the density of z at t, times the mean of |σ'(z')| given z = t.
     """
-    steepest, least = slope.slope.largest, float(_squares(sloping, lengths).min())
+    steepest, smallest = slope.slope.largest, float(_squares(sloping, lengths).min())
     far = float(lengths.max()) * (1 + float(np.abs(slope.t).max()) / float(lengths.min()))
     height = float(np.abs(slope(0.0))) + slope.jumps + steepest * far
-    return (0.242 * slope.jumps * height / math.sqrt(least) + float(lengths.max()) * steepest) / math.sqrt(least)
+    return (0.242 * slope.jumps * height / math.sqrt(smallest) + float(lengths.max()) * steepest) / math.sqrt(smallest)

@@ -87,10 +87,10 @@ class ChainCost:
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
         """Return the problem min Σ_b c_b ‖ζ_b‖, c = `slopes` (B,), and a mask (k,) of its gates, with finite c_b."""
-        kept = np.isfinite(slopes)[self.blocks]
-        used, groups = np.unique(self.blocks[kept], return_inverse=True)
-        part = GatedFeatures(features.X, features.gate_values[:, kept])
-        return MarginProblem(part, y, GroupLasso(groups, slopes[used]), name="chains"), kept
+        finite = np.isfinite(slopes)[self.blocks]
+        used, groups = np.unique(self.blocks[finite], return_inverse=True)
+        part = GatedFeatures(features.X, features.gate_values[:, finite])
+        return MarginProblem(part, y, GroupLasso(groups, slopes[used]), name="chains"), finite
 
 
 @dataclass(frozen=True, eq=False)

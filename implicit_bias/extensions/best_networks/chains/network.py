@@ -135,11 +135,11 @@ class ChainNetwork(FixedGatesNetwork):
         L, G, sizes = len(network.layers), network.gated, length(zeta, axis=1)
         top = sizes.max(initial=0.0) or 1.0  # Powers of extreme lengths would overflow or vanish.
         sums = np.bincount(network.units, (sizes / top) ** (2 / G))
-        own = sums ** (G / (2 * L)) * top ** (1 / L)
-        rest = np.where(own > 0, own ** (L - G), 1.0)[network.units]
+        of_unit = sums ** (G / (2 * L)) * top ** (1 / L)
+        rest = np.where(of_unit > 0, of_unit ** (L - G), 1.0)[network.units]
         each = (sizes / rest) ** (1 / G)
         first = zeta * (each / np.where(sizes > 0, sizes, 1.0))[:, None]
-        for layer, values in zip(network.layers, [first, *[each] * (G - 1), *[own] * (L - G)], strict=True):
+        for layer, values in zip(network.layers, [first, *[each] * (G - 1), *[of_unit] * (L - G)], strict=True):
             layer.data.copy_(torch.as_tensor(values))
         return network
 

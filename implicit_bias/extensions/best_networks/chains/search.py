@@ -286,23 +286,23 @@ class _ChainSearch:
         solution are 0. At the time limit or after Ctrl-C, the solution is the best so far, and its lower bound is
         valid; `run_with_limits` ends the search at the next row.
         """
-        problem, kept = self.cost.problem(self.features, self.y, slopes)
+        problem, finite = self.cost.problem(self.features, self.y, slopes)
         solution = solve(problem, tol=max(RELATIVE_TOLERANCE * self.tol, TINY), max_seconds=self.deadline.left())
         W = np.zeros((self.features.k, self.features.d))
         if solution.objective < np.inf:
-            W[kept] = solution.weights
+            W[finite] = solution.weights
             # Termination needs F ≥ the best objective at the lengths that split a box.
             self._update_upper(W)
         return solution.lower_bound, self.cost.lengths(W), without_inactive(W, self.cost)
 
     def _update_upper(self, W: Array) -> float:
         """Return F(W)/(smallest margin)^{2/L}, rounded up; inf unless W separates. Keep the best W, rescaled."""
-        least = self._smallest_margin(W)
-        if not least > 0:
+        margin = self._smallest_margin(W)
+        if not margin > 0:
             return np.inf
-        W = W / least
-        least = self._smallest_margin(W)
-        value = self.cost.value(W) / least ** (2 / self.cost.layers)
+        W = W / margin
+        margin = self._smallest_margin(W)
+        value = self.cost.value(W) / margin ** (2 / self.cost.layers)
         value *= 1 + POWER_ERROR + share(self.features.d + 4 * self.features.k + 32)
         if value < self.upper:
             self.weights, self.upper = W, value

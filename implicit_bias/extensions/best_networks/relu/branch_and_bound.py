@@ -66,10 +66,10 @@ def branch_and_bound(
         if late():
             return subsets[:0], max([discarded, *bounds.tolist()])
         best = np.argsort(-bounds, kind="stable")
-        kept = best[: min(nodes, int((bounds > target).sum()))]
-        discarded = max([discarded, *bounds[best[len(kept) :][:1]].tolist()])
-        subsets, t = subsets[kept], t[kept]
-        if not len(kept) or not len(free):
+        chosen = best[: min(nodes, int((bounds > target).sum()))]
+        discarded = max([discarded, *bounds[best[len(chosen) :][:1]].tolist()])
+        subsets, t = subsets[chosen], t[chosen]
+        if not len(chosen) or not len(free):
             break
         subsets, t, multipliers = np.repeat(subsets, 2, axis=0), np.repeat(t, 2, axis=0), [d[1:] for d in multipliers]
         subsets[1::2, free[0]] = True
@@ -77,16 +77,16 @@ def branch_and_bound(
 
 
 def _node_bounds(
-    f: Array, F: Array, known: list[Array], relaxations: int, target: float, late: Callable[[], bool]
+    f: Array, F: Array, given: list[Array], relaxations: int, target: float, late: Callable[[], bool]
 ) -> tuple[Array, list[Array]]:
     """Bound max ‖f_0 + Σ_i σ_i F_i‖ over σ ∈ [−1, 1]^m for each row f_0 of f (N, r), with F (m, r), from above.
 
-    Each bound (N,) is the least of those by the triangle inequality, by each of the `known` multipliers d (m,), and by
+    Each bound (N,) is the least of those by the triangle inequality, by each of the `given` multipliers d (m,), and by
     at most `relaxations` relaxations of the rows with the largest bounds, until `late()` is True. Also return a list of
     the multipliers d (m,) that give the least bound of some row above `target`.
     """
     candidates, multipliers = [length(f, axis=1) + length(F, axis=1).sum()], [np.zeros(0)]
-    for d in known if len(F) else []:
+    for d in given if len(F) else []:
         if late():
             break
         candidates.append(SignBound(F, d)(f))
@@ -136,13 +136,13 @@ def fit_affine_rule(
 def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], bool]) -> Array:
     """Return t' and P, stacked (1 + m, k), of a rule with a nearly least root relaxation; `squares` (k,) are ‖b_j‖²."""
     sizes = length(A, axis=1)
-    rule = before = ahead = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
+    rule = before = moved = np.vstack([np.zeros(len(B)), np.repeat((sizes / sizes.sum())[:, None], len(B), axis=1)])
     curvature, momentum = float(np.linalg.norm(B / np.sqrt(squares)[:, None], 2)) ** 2, 1.0
-    value, slope = _root_relaxation(ahead, A, B, late)
+    value, slope = _root_relaxation(moved, A, B, late)
     values = [value]
     while len(values) < min(MAX_RULE_STEPS, BUDGET / (len(A) + 1) ** 3):
-        rule = _project(ahead - slope / (curvature * squares))
-        change = rule - ahead
+        rule = _project(moved - slope / (curvature * squares))
+        change = rule - moved
         new, _ = _root_relaxation(rule, A, B, late)
         if late():
             # This relaxation may not be solved.
@@ -158,8 +158,8 @@ def _minimise_relaxation(A: Array, B: Array, squares: Array, late: Callable[[], 
         if len(values) > STALL_STEPS and values[-STALL_STEPS] - new <= MIN_GAIN * new:
             break
         momentum, last = (1 + math.sqrt(1 + 4 * momentum**2)) / 2, momentum
-        ahead, before, curvature = rule + (last - 1) / momentum * (rule - before), rule, 0.9 * curvature
-        value, slope = _root_relaxation(ahead, A, B, late)
+        moved, before, curvature = rule + (last - 1) / momentum * (rule - before), rule, 0.9 * curvature
+        value, slope = _root_relaxation(moved, A, B, late)
     return rule
 
 
@@ -181,8 +181,8 @@ def _project(Y: Array) -> Array:
     """Project each column of Y to the vectors y ≥ 0 with Σ y_i ≤ 1."""
     largest = -np.sort(-Y, axis=0)
     excess = (np.cumsum(largest, axis=0) - 1) / np.arange(1, len(Y) + 1)[:, None]
-    kept = np.maximum((largest > excess).sum(axis=0) - 1, 0)
-    return np.maximum(Y - np.maximum(excess[kept, np.arange(Y.shape[1])], 0.0), 0.0)
+    last = np.maximum((largest > excess).sum(axis=0) - 1, 0)
+    return np.maximum(Y - np.maximum(excess[last, np.arange(Y.shape[1])], 0.0), 0.0)
 
 
 def coordinate_descent(

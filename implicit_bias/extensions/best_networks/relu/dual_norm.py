@@ -124,7 +124,7 @@ def bound_dual_norm(
     bound is infinite unless all subsets were enumerated. At the `deadline` every loop ends, and the bound is the best
     one so far.
     """
-    whole = deadline or Deadline()
+    deadline = deadline or Deadline()
     used = dual > 0
     weighted, signs = dual[used, None] * X[used], y[used]
     rotated = RotatedInputs.of(weighted)
@@ -134,14 +134,14 @@ def bound_dual_norm(
         _DirectedDistance(A[signs == sign], A[signs != sign], accuracy) for sign in (1.0, -1.0) if (signs == sign).any()
     ]
     for distance in distances:
-        distance.ascend(units, max_enumerated, whole)
+        distance.ascend(units, max_enumerated, deadline)
     unfinished = [distance for distance in distances if distance.pruned] if nodes else []
     largest = max((distance.largest_value for distance in distances), default=0.0)
     for left, distance in zip(range(len(unfinished), 0, -1), unfinished, strict=True):
-        distance.relax(largest, draws, rng, whole.part(RULE_SHARE / left))
+        distance.relax(largest, draws, rng, deadline.part(RULE_SHARE / left))
     largest = max((distance.largest_value for distance in distances), default=0.0)
     for left, distance in zip(range(len(unfinished), 0, -1), unfinished, strict=True):
-        distance.branch(largest, nodes if largest <= threshold else 1, whole.part(1 / left))
+        distance.branch(largest, nodes if largest <= threshold else 1, deadline.part(1 / left))
     # Each λ_i x_i is rounded once, t_j times it once more, and sums have as many terms as there are samples.
     rounding = 6 * share(len(A) + X.shape[1] + 8)
     bound = max((distance.bound for distance in distances), default=0.0) * (1 + rounding)

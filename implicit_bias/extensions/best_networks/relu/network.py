@@ -63,8 +63,8 @@ def bound_of(network: ReLUNetwork, X: Array, y: Array, C: float = np.inf) -> tup
     if np.inf > C:
         slack = np.maximum(1 - lower, 0.0) * (1 + 4 * UNIT)
         return math.fsum([norm, *(C * slack).tolist()]) * (1 + 4 * UNIT), margins
-    least = float(lower.min())
-    return (norm / least * (1 + 4 * UNIT) if least > 0 else np.inf), margins
+    smallest = float(lower.min())
+    return (norm / smallest * (1 + 4 * UNIT) if smallest > 0 else np.inf), margins
 
 
 def basic_solution(

@@ -367,17 +367,17 @@ class _PatternSearch:
             if not 0 < target < np.inf:
                 continue
             network = network_of(W / target, signs > 0)
-            upper, found = bound_of(network, self.X, self.y, self.C)
+            upper, margins = bound_of(network, self.X, self.y, self.C)
             if upper < self.upper or upper - self.lower <= allowed_gap * upper:
-                self.network, self.upper, self.margins = network, upper, found
+                self.network, self.upper, self.margins = network, upper, margins
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
         """Add the new patterns of units (N, r) with signs (N,), at most MAX_NEW_PATTERNS; return their number."""
-        known = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
+        present = {(row.tobytes(), sign) for row, sign in zip(self.patterns, self.signs, strict=True)}
         new: dict[tuple[bytes, float], np.ndarray] = {}
         for pattern, sign in zip(units @ self.inputs.T.T >= 0, signs, strict=True):
             key = pattern.tobytes(), float(sign)
-            if key not in known and len(new) < MAX_NEW_PATTERNS:
+            if key not in present and len(new) < MAX_NEW_PATTERNS:
                 new[key] = pattern
         self.patterns = np.vstack([self.patterns, *new.values()])
         self.signs = np.append(self.signs, [sign for _, sign in new])
@@ -386,5 +386,5 @@ class _PatternSearch:
     def _drop_inactive(self, W: Array) -> None:
         """Drop the patterns whose units W (k, r) vanish; patterns after the first k are new and stay."""
         lengths = length(W, axis=1)
-        kept = np.append(lengths >= INACTIVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
-        self.patterns, self.signs = self.patterns[kept], self.signs[kept]
+        active = np.append(lengths >= INACTIVE * lengths.max(), np.ones(len(self.signs) - len(W), dtype=bool))
+        self.patterns, self.signs = self.patterns[active], self.signs[active]

@@ -109,8 +109,8 @@ def a_priori_rate(X: ArrayLike, k: int) -> DescentRate:
     lemma = memorisation_width(X)
     failure = lemma.failure(k)
     if failure >= 1:
-        least = 8 * lemma.squared_norm / lemma.eigenvalue * math.log(lemma.samples)
-        raise InputError(f"k = {k} gates are too few for a rate in advance; take more than {math.floor(least)}")
+        bound = 8 * lemma.squared_norm / lemma.eigenvalue * math.log(lemma.samples)
+        raise InputError(f"k = {k} gates are too few for a rate in advance; take more than {math.floor(bound)}")
     largest, smallest = k * lemma.squared_norm, k * lemma.eigenvalue / 2
     step = lemma.samples / (2 * largest)
     return DescentRate(step, 1 - smallest / largest, math.sqrt(largest), math.sqrt(smallest), lemma.samples, failure)
@@ -175,7 +175,7 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
     alpha = checks.as_floats(readout, "readout", 1)
     if len(alpha) != features.k:
         raise InputError(f"readout must have {features.k} numbers, one per gate, not {len(alpha)}")
-    least = least_squares(features, y).loss
+    minimum = least_squares(features, y).loss
     with np.errstate(over="ignore", invalid="ignore"):
         residual = features @ (alpha[:, None] * W) - y
         slopes = 2 / features.n * features.adjoint(residual)
@@ -184,7 +184,7 @@ def landscape(features: GatedFeatures, y: ArrayLike, weights: ArrayLike, readout
         size, curvature = float(length(gradient)), _curvature(features, slopes, W, alpha)
     if not np.isfinite([loss, size, curvature]).all():
         raise InputError("loss, gradient or curvature overflow; scale weights, readout and labels down")
-    return Landscape(loss, max(0.0, loss - least), size, curvature)
+    return Landscape(loss, max(0.0, loss - minimum), size, curvature)
 
 
 def _curvature(features: GatedFeatures, slopes: Array, W: Array, alpha: Array) -> float:

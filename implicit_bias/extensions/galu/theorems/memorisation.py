@@ -198,16 +198,16 @@ def sphere_width(X: ArrayLike, delta: float = 0.05) -> SphereWidth:
     """
     X, delta = unit_samples(X), checks.as_probability(delta)
     m, d = X.shape
-    least, error = float(np.linalg.eigvalsh((X @ X.T) ** 2)[0]), (m + d) * m * np.finfo(float).eps
-    if least <= error:
+    smallest, error = float(np.linalg.eigvalsh((X @ X.T) ** 2)[0]), (m + d) * m * np.finfo(float).eps
+    if smallest <= error:
         raise InputError(
             f"σ_min(X ⋆ X) is 0 up to rounding: {m} samples of {d} inputs are parallel or more than d(d + 1)/2; "
             "remove some"
         )
     spread = float(np.linalg.norm(X, 2)) / math.sqrt(m / d)
-    certain = least - error
+    certain = smallest - error
     width = math.ceil(16 * math.pi * spread**2 / certain * (m / d) * math.log(m / delta))
-    return SphereWidth(width, math.sqrt(least), spread, certain / (2 * math.pi), m, d, delta)
+    return SphereWidth(width, math.sqrt(smallest), spread, certain / (2 * math.pi), m, d, delta)
 
 
 @dataclass(frozen=True)
