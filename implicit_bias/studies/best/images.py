@@ -49,9 +49,9 @@ def draw(table: pd.DataFrame) -> Figure:
         part = compared[compared.dataset == name]
         best = part[part.method == "best"].set_index("train_size")
         for method, look in methods.METHODS.items():
-            own = part[part.method == method].set_index("train_size")
-            trend(row[0], own.ratio, **look)
-            trend(row[2], 100 * own.error, **look)
+            subset = part[part.method == method].set_index("train_size")
+            trend(row[0], subset.ratio, **look)
+            trend(row[2], 100 * subset.error, **look)
         row[0].axhline(1.0, color="black", linewidth=0.8)
         trend(row[1], best.best_units, **style("best network"))
         trend(row[2], 100 * best.error, **style("best network"))

@@ -103,8 +103,8 @@ def draw(table: pd.DataFrame, title: str, names: dict[str, str]) -> Figure:
     for ax, name in zip(axes.flat, there, strict=True):
         part = compared[compared.data == name]
         for method, look in METHODS.items():
-            own = part[(part.method == method) & np.isfinite(part.ratio)]
-            trend(ax, own.set_index("units").ratio, **look)
+            subset = part[(part.method == method) & np.isfinite(part.ratio)]
+            trend(ax, subset.set_index("units").ratio, **look)
         ax.axhline(1.0, color="black", linewidth=0.8)
         free = part[part.method == "no cones"].ratio
         if len(free):

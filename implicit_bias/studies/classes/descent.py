@@ -89,14 +89,14 @@ def rows(settings: Settings, images: ImageClasses) -> Rows:
         if kind in LAYERS or not solved:
             problems = {norm: svm_classes(X, y, gates, shared=norm == "shared") for norm in ("own", "shared")}
             solved = {norm: (problem, solve(problem, tol=TOL)) for norm, problem in problems.items()}
-        own, other = ("own", "shared") if kind == "own" else ("shared", "own")
+        same, other = ("own", "shared") if kind == "own" else ("shared", "own")
         problem = solved[other][0]
         margin = float(problem.margins(W).min())
         norms = [0.5 * network.norm() ** 2 / margin, problem.norm.value(W) / margin] if margin > 0 else [np.nan] * 2
         scores, tests = network.decision_function(images.X_test), gates(images.X_test)
         row = {"network": kind, "norm": norms[0], "steps": int(descent.table.step.iloc[-1]), "end": descent.end}
         row |= {"error": float(np.mean(scores.argmax(axis=1) != images.y_test)), "rank": _rank(*solved["shared"])}
-        row |= _held(solved[own], norms[0], scores, tests, images.y_test)
+        row |= _held(solved[same], norms[0], scores, tests, images.y_test)
         against = _held(solved[other], norms[1], scores, tests, images.y_test)
         table.append(row | {f"other_{name}": value for name, value in against.items()})
     return table
@@ -120,7 +120,7 @@ def _held(
     solved: tuple[ClassMarginProblem, Solution], norm: float, scores: Array, tests: Features, labels: np.ndarray
 ) -> dict[str, Any]:
     problem, solution = solved
-    answers = np.column_stack([tests @ own for own in problem.outputs(solution.weights)]).argmax(axis=1)
+    answers = np.column_stack([tests @ weights for weights in problem.outputs(solution.weights)]).argmax(axis=1)
     return {
         **{"lower_bound": solution.lower_bound, "gap": solution.gap, "ratio": norm / solution.lower_bound},
         "problem_error": float(np.mean(answers != labels)),

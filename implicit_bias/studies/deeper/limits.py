@@ -100,8 +100,8 @@ def _descended(
 def _tangent(network: ChainNetwork, X: Array, y: Array) -> float:
     cost, features = ChainCost(network.units, network.degree, network.gated), network.gates()(X)
     W = without_inactive(network.effective_weights(), cost)
-    problem, kept = cost.problem(features, y, cost.tangent(cost.lengths(W)))
-    return optimality_ratio(problem, W[kept], solve(problem, tol=1e-5).objective)
+    problem, finite = cost.problem(features, y, cost.tangent(cost.lengths(W)))
+    return optimality_ratio(problem, W[finite], solve(problem, tol=1e-5).objective)
 
 
 def _active(network: ChainNetwork) -> int:
@@ -141,7 +141,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     ratio, deep = table.limit / table.best, table.layers > 2
     held = table.drop_duplicates(["layers", "seed"])
-    kept, ended = table.limit / table.left, np.isfinite(table.limit)
+    excess, ended = table.limit / table.left, np.isfinite(table.limit)
     gaps = 1 - held.lower_bound / held.best
     decided, runs = [], " % of the runs"
     for layers, ratios in ratio.groupby(table.layers):
@@ -149,7 +149,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text = f"{near:.0f} %; median ratio {ratios.median():.3f}, {span(ratios, '.3f')}"
         claim = f"descent on {layers} layers ends within 2 % of the best found"
         decided.append(decide(claim, text, near, "at least", 100, runs))
-    left = kept[deep & ended]
+    left = excess[deep & ended]
     stays, text = 100 * (left <= STAYS).mean(), f"ratios {span(left, '.3f')}"
     claim = "where descent on three and four layers separates, reweighting leaves it within 1 %"
     decided.append(decide(claim, text, stays, "at least", 100, runs))

@@ -57,8 +57,8 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     axes, first = panels(TITLE, size=(5.4, 3.6)), table.iloc[0]
-    for method, own in table.groupby("method"):
-        band(axes[0, 0], own.set_index("m").loss, color=COLOURS[METHODS[str(method)]], label=str(method))
+    for method, subset in table.groupby("method"):
+        band(axes[0, 0], subset.set_index("m").loss, color=COLOURS[METHODS[str(method)]], label=str(method))
     title = f"d = {first.d}, d′ = {first.outputs}"
     axes[0, 0].set(title=title, xlabel="samples m", ylabel="training loss", ylim=(0, None))
     return finished(axes)
@@ -82,13 +82,13 @@ def _against(table: pd.DataFrame, claim: Claim, methods: list[str]) -> Verdict:
         return claim.undecided("both methods at two numbers of samples")
     drift, texts, gains = table[table.method == "ACS"].groupby("m").drift.mean(), [], {}
     for m in sizes:
-        own = losses.loc[m]
-        best = own[methods].mean().idxmin()
-        gain = own[best] - own["ACS"]
+        at_size = losses.loc[m]
+        best = at_size[methods].mean().idxmin()
+        gain = at_size[best] - at_size["ACS"]
         if drift[m] <= claim.limits["settled"]:
             gains[m] = gain
         lower = f"lower in {(gain > 0).sum()} of {len(gain)} repeats, p = {student_p(gain):.2g}, drift {drift[m]:.2%}"
-        texts.append(f"m = {m}: ACS {own['ACS'].mean():.3f}, {best} {own[best].mean():.3f} ({lower})")
+        texts.append(f"m = {m}: ACS {at_size['ACS'].mean():.3f}, {best} {at_size[best].mean():.3f} ({lower})")
     adjusted = holm([student_p(gain) for gain in gains.values()])
     apart = [gain.mean() > 0 for gain, p in zip(gains.values(), adjusted, strict=True) if p < 1 - claim.limits["level"]]
     return claim.verdict("; ".join(texts), bool(apart[0]) if apart else None)

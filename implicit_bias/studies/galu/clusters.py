@@ -70,12 +70,12 @@ def cost(settings: Settings) -> float:
 
 def draw(table: pd.DataFrame) -> Figure:
     table, axes = _latest(table), panels(TITLE, columns=len(PANELS))
-    for ax, (task, measure, text, least) in zip(axes[0], PANELS, strict=True):
+    for ax, (task, measure, text, bound) in zip(axes[0], PANELS, strict=True):
         part = table[table.task == task]
         curves(ax, part.set_index("noise"), measure)
         if len(part):
             levels = np.linspace(part.noise.min(), part.noise.max(), 50)
-            ax.plot(levels, least(levels), ":", color=COLOURS["theory"], label="best possible test")
+            ax.plot(levels, bound(levels), ":", color=COLOURS["theory"], label="best possible test")
         noise = "noise of labels $\\sigma_y$" if task == "regression" else "flipped labels $p$"
         ax.set(title=task, xlabel=noise, ylabel=text)
     return finished(axes, below=5)
@@ -84,7 +84,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     steps = [_by_steps(table, optimiser) for optimiser in ("SGD", "Adam")]
     losses = _latest(table).groupby(["task", "noise", "network"])[["train_loss", "test_loss"]].mean()
-    best = {task: least for task, measure, _, least in PANELS if measure == "loss"}
+    best = {task: bound for task, measure, _, bound in PANELS if measure == "loss"}
     losses["least"] = [float(best[task](noise)) for task, noise, _ in losses.index]
     noise = losses.index.get_level_values("noise")
     noisy, quiet = losses[noise > 0], losses[noise == 0].test_loss.max()
@@ -117,9 +117,9 @@ def _latest(table: pd.DataFrame) -> pd.DataFrame:
 
 def _by_steps(table: pd.DataFrame, optimiser: str) -> Verdict:
     part, claim = trained_by(optimiser, table).query("task == 'regression'"), CLAIMS[optimiser]
-    most = part.noise.max()
-    losses = means(part[part.noise == most], ["steps"], "test_loss")
+    highest = part.noise.max()
+    losses = means(part[part.noise == highest], ["steps"], "test_loss")
     if len(losses) < 2:
         return claim.undecided("both networks at two numbers of steps")
     text = "; ".join(f"{steps} steps: {named(row, '.2f')}" for steps, row in losses.iterrows())
-    return claim.verdict(f"at noise {most:g}, {text}", bool((losses.diff().iloc[1:] > 0).all(axis=None)))
+    return claim.verdict(f"at noise {highest:g}, {text}", bool((losses.diff().iloc[1:] > 0).all(axis=None)))

@@ -90,9 +90,9 @@ def at_every_size(holds: pd.Series) -> bool | None:
 
 
 def means(
-    table: pd.DataFrame, along: list[str], column: str, kinds: Iterable[str] = tuple(NETWORKS), by: str = "network"
+    table: pd.DataFrame, places: list[str], column: str, kinds: Iterable[str] = tuple(NETWORKS), by: str = "network"
 ) -> pd.DataFrame:
-    """Return the means of a column: a row for each combination of values of `along`, a column for each of `kinds`.
+    """Return the means of a column: a row for each combination of values of `places`, a column for each of `kinds`.
 
     `by` is the column that contains the kinds. Combinations without a value of every kind are omitted.
 
@@ -100,15 +100,15 @@ def means(
     >>> means(fits, ["units"], "loss").to_dict("index")
     {8: {'GaLU': 0.5, 'ReLU': 0.25}}
     """
-    return table.pivot_table(column, index=along, columns=by).reindex(columns=list(kinds)).dropna()
+    return table.pivot_table(column, index=places, columns=by).reindex(columns=list(kinds)).dropna()
 
 
 def curves(ax: Axes, values: pd.DataFrame, column: str, times: float = 1) -> None:
     """Plot train_COLUMN (dashed) and test_COLUMN of every network, multiplied by `times`, against the index."""
-    for network, own in values.groupby("network"):
+    for network, subset in values.groupby("network"):
         for part, style in {"train": "--", "test": "-"}.items():
             look = {"color": COLOURS[str(network)], "linestyle": style, "label": f"{network}, {part}"}
-            band(ax, times * own[f"{part}_{column}"], **look)
+            band(ax, times * subset[f"{part}_{column}"], **look)
 
 
 def error_panels(title: str, parts: Mapping[str, pd.DataFrame]) -> Any:

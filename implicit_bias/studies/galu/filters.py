@@ -68,7 +68,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     losses = means(fits, ["d", "share", "repeat"], "loss", ("ReLU", "GaLU", name), by="kind")
     losses = losses.groupby(level=["d", "share"]).mean()
     pairs = gaussian.doubled(losses, "GaLU")
-    ahead = pairs["ReLU"] - pairs["double"]
+    excess = pairs["ReLU"] - pairs["double"]
     decided = [claim.undecided("all three losses, and ReLU's below GaLU's at every size") for claim in CLAIMS.values()]
     gap = losses["GaLU"] - losses["ReLU"]
     if gap.min() > 0:
@@ -78,6 +78,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         claim = CLAIMS["improved"]
         decided[0] = claim.verdict(text, bool(closed.min() > claim.limits["most"]))
     if len(pairs):
-        text = f"ReLU's loss is larger at {(ahead > 0).sum()} of {len(ahead)} sizes, by {span(ahead, '.3f')}"
-        decided[1] = CLAIMS["double"].verdict(text.replace("-", "−"), bool((ahead >= 0).all()))
+        text = f"ReLU's loss is larger at {(excess > 0).sum()} of {len(excess)} sizes, by {span(excess, '.3f')}"
+        decided[1] = CLAIMS["double"].verdict(text.replace("-", "−"), bool((excess >= 0).all()))
     return decided

@@ -82,9 +82,9 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=len(names))
     for ax, name in zip(axes[0], names, strict=True):
         for network in BUILD:
-            own = best[(best.dataset == name) & (best.network == network)].set_index("units")
-            if len(own):
-                band(ax, 100 * own.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
+            subset = best[(best.dataset == name) & (best.network == network)].set_index("units")
+            if len(subset):
+                band(ax, 100 * subset.test_error, color=COLOURS[SHADES[network]], label=NAMES[network])
         ax.set(title=DATASETS[name], xlabel="units of each hidden layer $k$", ylabel="test error (%)", yscale="log")
         ax.set_yticks([2, 5, 10, 20, 50], labels=["2", "5", "10", "20", "50"])
         ax.minorticks_off()

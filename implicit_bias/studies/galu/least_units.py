@@ -21,22 +21,22 @@ STYLES = {
 
 
 def least_width(
-    fit: Fit, level: float, start: int, most: int, *, at_once: int, step: int = 1, failing: int = 0
+    fit: Fit, level: float, start: int, widest: int, *, at_once: int, step: int = 1, failing: int = 0
 ) -> tuple[int | None, Rows]:
     """Return the least width whose mean loss over repeats is below `level`, and all rows of the search.
 
-    The width may be up to `step` − 1 larger than the least, and is None if no width up to `most` meets the level. `fit`
-    returns a row (units, loss) for each of `at_once` widths and every repeat. The search begins at `start`, extends
-    until one width meets the level and a smaller one does not, and then divides the interval between the two widths.
+    The width may be up to `step` − 1 larger than the least, and is None if no width up to `widest` meets the level.
+    `fit` returns a row (units, loss) for each of `at_once` widths and every repeat. The search begins at `start`,
+    extends until one width meets the level and a smaller one does not, and then divides the interval between the two.
     Widths that fail above one that meets the level are ignored. `failing` is a width known not to meet the level.
 
     >>> fit = lambda widths: [{"units": k, "loss": 1 / k} for k in widths]
-    >>> least_width(fit, 1 / 22, start=4, most=100, at_once=3)[0]
+    >>> least_width(fit, 1 / 22, start=4, widest=100, at_once=3)[0]
     23
     """
     table: Rows = []
-    low, high, stride = failing, most + 1, step
-    asked = [k for k in range(start, start + at_once * step, step) if low < k <= most]
+    low, high, stride = failing, widest + 1, step
+    asked = [k for k in range(start, start + at_once * step, step) if low < k <= widest]
     while asked:
         rows = fit(asked)
         table += rows
@@ -44,11 +44,11 @@ def least_width(
         met = set(means.index[means < level])
         high = min([high, *met])
         low = max([low, *(k for k in asked if k not in met and k < high)])
-        if high - low <= (step if high <= most else 1):
+        if high - low <= (step if high <= widest else 1):
             break
-        if high > most:
-            asked = [k for k in range(low + stride, low + (at_once + 1) * stride, stride) if k < most]
-            asked = asked if len(asked) == at_once else [*asked, most][-at_once:]
+        if high > widest:
+            asked = [k for k in range(low + stride, low + (at_once + 1) * stride, stride) if k < widest]
+            asked = asked if len(asked) == at_once else [*asked, widest][-at_once:]
             stride *= 2
         elif low == failing and high - low > at_once * stride:
             asked = [high - turn * stride for turn in range(at_once, 0, -1)]
@@ -56,15 +56,15 @@ def least_width(
         else:
             between = np.linspace(low, high, min(at_once + 1, -(-(high - low) // step)) + 1)[1:-1]
             asked = sorted({round(k) for k in between})
-    return (high if high <= most else None), table
+    return (high if high <= widest else None), table
 
 
-def least_units(fits: pd.DataFrame, along: str, level: float) -> pd.DataFrame:
-    """Return the least width with a mean loss below `level`, NaN if there is none: rows `along`, columns kinds."""
-    means = fits.groupby([along, "kind", "units"]).loss.mean().reset_index()
-    least = means[means.loss < level].pivot_table("units", index=along, columns="kind", aggfunc="min")
+def least_units(fits: pd.DataFrame, size: str, level: float) -> pd.DataFrame:
+    """Return the least width with a mean loss below `level`, NaN if there is none: rows `size`, columns kinds."""
+    means = fits.groupby([size, "kind", "units"]).loss.mean().reset_index()
+    widths = means[means.loss < level].pivot_table("units", index=size, columns="kind", aggfunc="min")
     kinds = [kind for kind in STYLES if kind in set(fits.kind)]
-    return least.reindex(index=sorted(fits[along].unique()), columns=kinds).astype(float)
+    return widths.reindex(index=sorted(fits[size].unique()), columns=kinds).astype(float)
 
 
 def draw_least_units(

@@ -41,15 +41,15 @@ def _solved(settings: Settings, widths: Sequence[int]) -> Rows:
 def rows(settings: Settings) -> Rows:
     """Return units, repeat, loss (None if untrained) and closed_form (None for ReLU) for every width of the search."""
     even = -(-settings["m"] // settings["d"])
-    most = 4 * even + AT_ONCE
+    widest = 4 * even + AT_ONCE
     by_training = partial(trained, settings, settings["network"], target=LEVEL)
-    best, searched = least_width(partial(_solved, settings), LEVEL, even, most, at_once=2)
-    least = best or most
+    best, searched = least_width(partial(_solved, settings), LEVEL, even, widest, at_once=2)
+    narrowest = best or widest
     if settings["network"] == "ReLU":
         # GaLU's width is where the search begins, not a bound.
-        _, table = least_width(by_training, LEVEL, max(1, least - 1), most, at_once=AT_ONCE)
+        _, table = least_width(by_training, LEVEL, max(1, narrowest - 1), widest, at_once=AT_ONCE)
         return [row | {"closed_form": None} for row in table]
-    _, table = least_width(by_training, LEVEL, least, most, at_once=AT_ONCE, failing=least - 1)
+    _, table = least_width(by_training, LEVEL, narrowest, widest, at_once=AT_ONCE, failing=narrowest - 1)
     searched += _solved(settings, sorted({row["units"] for row in table} - {row["units"] for row in searched}))
     losses, certain = ({(row["units"], row["repeat"]): row["loss"] for row in part} for part in (table, searched))
     return [
@@ -75,19 +75,19 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     networks = table.groupby("m").network.nunique()
-    least, d = _answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
-    if least.empty:
+    widths, d = _answers(table[table.m.isin(networks.index[networks == len(NETWORKS)])]), table.d.iloc[0]
+    if widths.empty:
         return [claim.undecided("both networks at the same m") for claim in CLAIMS.values()]
-    shares = least.mul(d / least.index.to_numpy(), axis=0)
+    shares = widths.mul(d / widths.index.to_numpy(), axis=0)
     texts = {
-        kind: f"{', '.join(f'{k:.0f}' for k in least[kind])} units ({', '.join(f'{s:.2f}' for s in shares[kind])} m/d)"
-        for kind in least
+        kind: f"{', '.join(f'{k:.0f}' for k in widths[kind])} units ({', '.join(f'{s:.2f}' for s in shares[kind])} m/d)"
+        for kind in widths
     }
     texts["GaLU"] += f"; in closed form {texts['closed form']}"
-    sizes, decided = f"m = {', '.join(map(str, least.index))}, d = {d}: ", []
+    sizes, decided = f"m = {', '.join(map(str, widths.index))}, d = {d}: ", []
     for network in NETWORKS:
         limits = CLAIMS[network].limits
-        large = shares[network][least.index >= limits["least"] * d]
+        large = shares[network][widths.index >= limits["least"] * d]
         holds = bool((large <= limits["about"]).all()) if len(large) > 1 else None
         decided.append(CLAIMS[network].verdict((sizes + texts[network]).replace("nan", "none"), holds))
     return decided

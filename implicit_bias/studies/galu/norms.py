@@ -96,8 +96,8 @@ def gaps(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def slope_ratios(table: pd.DataFrame, norm: str) -> pd.Series:
     """Return, for each seed, the slope of gap against norm in the noisiest third of levels over that in the least."""
     slopes = {}
-    for seed, own in table.sort_values("sigma_y").groupby("seed"):
-        x, gap, third = own[norm], own.test_loss - own.train_loss, -(-len(own) // 3)
+    for seed, subset in table.sort_values("sigma_y").groupby("seed"):
+        x, gap, third = subset[norm], subset.test_loss - subset.train_loss, -(-len(subset) // 3)
         first, last = (np.polyfit(x[part], gap[part], 1)[0] for part in (slice(third), slice(-third, None)))
         slopes[seed] = last / first
     return pd.Series(slopes, dtype=float)
@@ -116,12 +116,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    known = table.groupby("fit").sigma_y.nunique()
+    fitted = table.groupby("fit").sigma_y.nunique()
     return [
         _judged(table[table.fit == fit], CLAIMS["trained" if fit in TRAINED else "exact"], norm, fit)
         for fit in ("least squares", *TRAINED)
         for norm in NORMS
-        if fit in known
+        if fit in fitted
     ]
 
 

@@ -104,18 +104,18 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    least = _answers(table).reindex(columns=[*NETWORKS, "alternation"])
-    pairs = least.dropna(subset=list(NETWORKS))
+    widths = _answers(table).reindex(columns=[*NETWORKS, "alternation"])
+    pairs = widths.dropna(subset=list(NETWORKS))
     one, more = pairs[pairs.index == 1], pairs[pairs.index > 1]
     first, alike, fewer = CLAIMS.values()
     places = ("d′ = 1", "d′ > 1", "d′ > 1")
     judged = [claim.undecided(f"both below {LEVEL} at {at}") for claim, at in zip(CLAIMS.values(), places, strict=True)]
     if len(one):
-        text = _units(one) + _by_search(least[least.index == 1])
+        text = _units(one) + _by_search(widths[widths.index == 1])
         judged[0] = first.verdict(text, bool((one["GaLU"] > one["ReLU"]).all()))
     if len(more):
         ratio, about = more["GaLU"] / more["ReLU"], alike.limits["about"]
-        text = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(least[least.index > 1])
+        text = f"{span(ratio, '.2f')} times as many ({_units(more)})" + _by_search(widths[widths.index > 1])
         judged[1] = alike.verdict(text, at_every_size(ratio.between(1 / about, about)))
         judged[2] = fewer.verdict(f"fewer at {(ratio < 1).sum()} of {len(ratio)}", at_every_size(ratio < 1))
     return judged

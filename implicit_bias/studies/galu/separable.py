@@ -57,13 +57,13 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     decided = [claim.undecided("both networks at one width") for claim in CLAIMS.values()]
-    learnt, ahead, chance = CLAIMS.values()
+    learnt, higher, chance = CLAIMS.values()
     rule, coin = table[table.task == "separable"], table[table.task == "parity"]
     if len(errors := means(rule, ["units"], "test_error")):
         low, gain = rule.groupby("units").test_error.max() < learnt.limits["learnt"], errors["GaLU"] - errors["ReLU"]
         text = f"test errors of at most {rule.test_error.max():.1%}; {_last(errors)}"
         better = f"GaLU's test error is higher by {span(gain, '.2%')}".replace("-", "−")
-        decided[:2] = [learnt.verdict(text, at_every_size(low)), ahead.verdict(better, at_every_size(gain > 0))]
+        decided[:2] = [learnt.verdict(text, at_every_size(low)), higher.verdict(better, at_every_size(gain > 0))]
     if len(fitted := means(coin, ["units"], "train_error")):
         # By chance an error is further than 4 standard deviations from ½ once in 16 000 times.
         near = (coin.test_error - 0.5).abs() < chance.limits["deviations"] * 0.5 / np.sqrt(coin.fresh)

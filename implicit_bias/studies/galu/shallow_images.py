@@ -46,12 +46,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     errors, decided = means(table, ["dataset", "units"], "test_error"), []
-    ahead, slightly = CLAIMS["ahead"], CLAIMS["slightly"]
+    higher, slightly = CLAIMS["ahead"], CLAIMS["slightly"]
     for name in table.dataset[table.dataset.isin(errors.index.unique("dataset"))].unique():
         of, data = errors.loc[name], DATASETS[name]
         ratio = of["GaLU"] / of["ReLU"]
         text = "; ".join(f"k = {units}: {named(row, '.1%')}" for units, row in of.iterrows())
-        most = f"GaLU has at most {ratio.max():.2f} times ReLU's test error"
-        decided.append(ahead.verdict(text, at_every_size(of["ReLU"] < of["GaLU"]), data=data))
-        decided.append(slightly.verdict(most, at_every_size(ratio <= slightly.limits["most"]), data=data))
+        worst = f"GaLU has at most {ratio.max():.2f} times ReLU's test error"
+        decided.append(higher.verdict(text, at_every_size(of["ReLU"] < of["GaLU"]), data=data))
+        decided.append(slightly.verdict(worst, at_every_size(ratio <= slightly.limits["most"]), data=data))
     return decided or [claim.undecided("both networks at one width", data="images") for claim in CLAIMS.values()]

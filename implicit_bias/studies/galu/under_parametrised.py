@@ -50,13 +50,13 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     losses = means(fits, places, "loss", STYLES, by="kind")
     if losses.empty:
         return [claim.undecided("both networks at the same d") for claim in CLAIMS.values()]
-    least, ranks = losses["closed form"], fits.groupby(places)["rank"].mean()
+    minimum, ranks = losses["closed form"], fits.groupby(places)["rank"].mean()
     m, share = (losses.index.get_level_values(name).to_numpy() for name in ("m", "share"))
-    by_size, by_rank = ((least - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))
+    by_size, by_rank = ((minimum - 1 + part).abs().max() for part in (share, ranks.loc[losses.index] / m))
     # No loss can lie below the upper bound at kd = m, where it is zero.
     inside = ((losses["ReLU"] < 1 - share) & (losses["ReLU"] > 1 - 2 * share))[share < 1]
     within = f"within {by_size:.3f} ({by_rank:.3f} of 1 − rank/m), means of {table.repeat.nunique()} repeats at "
-    within += f"{len(losses)} sizes; Adam within {(losses['GaLU'] - least).max():.3f} of the least loss"
+    within += f"{len(losses)} sizes; Adam within {(losses['GaLU'] - minimum).max():.3f} of the least loss"
     between = f"at {inside.sum()} of {len(inside)} sizes with kd < m"
     theory, same = CLAIMS["theory"], CLAIMS["double"]
     decided = [

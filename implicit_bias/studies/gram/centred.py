@@ -41,6 +41,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     summary = quartiles(table, "layers")
     few, many = table.layers.min(), table.layers.max()
     ends = [f"at L = {L}: {listed(summary.xs(L, level='layers').apply(as_text, axis=1))}" for L in (many, few)]
-    least = summary.middle.xs(many, level="layers").fillna(0.0).min() if many > few else float("nan")
+    smallest = summary.middle.xs(many, level="layers").fillna(0.0).min() if many > few else float("nan")
     claim = "enough centred layers make λ_min large for every activation"
-    return [decide(claim, f"medians {'; '.join(ends)}", least, "above", LARGE)]
+    return [decide(claim, f"medians {'; '.join(ends)}", smallest, "above", LARGE)]

@@ -49,8 +49,8 @@ def cost(settings: Settings) -> float:
 def ranks(table: pd.DataFrame) -> pd.DataFrame:
     """Return rank (eigenvalues above their error), kept (least of these) and cut (largest other) by degree, d and n."""
     above, keys = table.eigenvalue > table.error, ["degree", "d", "n"]
-    kept = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
-    return kept.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())
+    counted = table[above].groupby(keys).eigenvalue.agg(["size", "min"]).set_axis(["rank", "kept"], axis=1)
+    return counted.join(table[~above].assign(cut=table.eigenvalue.abs()).groupby(keys).cut.max())
 
 
 def ceiling(degree: int, d: int) -> int:
@@ -67,9 +67,9 @@ def draw(table: pd.DataFrame) -> Figure:
         look = {"color": colour, "label": f"$z^{degree}$", "markersize": 3, "linewidth": 1.0}
         ax.plot(ranked.loc[degree].index, ranked.loc[degree, "rank"], marker="o", **look)
         ax.axhline(ceiling(degree, d), color=colour, linestyle=":", linewidth=0.8)
-        whole = widest[(widest.degree == degree) & (widest.n == widest.n.max())]
-        other.semilogy(whole["index"], whole.eigenvalue.abs(), marker=".", **look)
-        other.axhline(whole.error.iloc[0], color=colour, linestyle="--", linewidth=0.6)
+        last = widest[(widest.degree == degree) & (widest.n == widest.n.max())]
+        other.semilogy(last["index"], last.eigenvalue.abs(), marker=".", **look)
+        other.axhline(last.error.iloc[0], color=colour, linestyle="--", linewidth=0.6)
     ax.set(xlabel=f"points $n$ on the sphere of $R^{d}$", ylabel="rank of $G$", ylim=(0, None), xlim=(0, None))
     ax.plot([], [], ":", color=COLOURS["theory"], linewidth=0.8, label="monomials")
     other.plot([], [], "--", color=COLOURS["theory"], linewidth=0.6, label="error bound")
@@ -85,8 +85,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     beyond = cases[cases.n > cases.monomials]
     gap = f"the last eigenvalue that counts is at least {(cases.kept / cases.cut).min():.0e} times the next"
     reached = (cases["rank"] == cases[["n", "monomials"]].min(axis=1)).sum()
-    most = cases[cases.n == cases.n.max()]
-    texts = [f"{rank} (z^{degree} in R^{d})" for degree, d, rank in most[["degree", "d", "rank"]].to_numpy()]
+    last = cases[cases.n == cases.n.max()]
+    texts = [f"{rank} (z^{degree} in R^{d})" for degree, d, rank in last[["degree", "d", "rank"]].to_numpy()]
     sizes = f"at {reached} of {len(cases)} sizes; for {cases.n.max()} points {', '.join(texts)}"
     excess = (beyond["rank"] - beyond.monomials).max()
     return [

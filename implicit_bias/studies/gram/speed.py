@@ -110,26 +110,26 @@ def rows(settings: Settings) -> Rows:
     X, y = samples(settings)
     sigma, unit = activation(settings["activation"]), mean_square(settings["activation"])
     values, vectors = np.linalg.eigh(gram_matrix(X, sigma).values)
-    most = float(np.linalg.norm(X, 2)) ** 2 * unit if settings["rate"] == "common" else float(values[-1])
-    kept = _recorded(settings["steps"])
-    losses = trained(settings, X, y, sigma, 1 / most)
+    largest = float(np.linalg.norm(X, 2)) ** 2 * unit if settings["rate"] == "common" else float(values[-1])
+    recorded = _recorded(settings["steps"])
+    losses = trained(settings, X, y, sigma, 1 / largest)
     # The features V√λ have the kernel G; the flow's loss is a mean over the samples.
     features = GatedFeatures(vectors * np.sqrt(np.maximum(values, 0.0)))
-    flow = gradient_flow(features, np.zeros((1, len(y))), np.array(kept) * len(y) / most, y=y)
-    about = {"lambda_min": float(values[0]) / unit, "lambda_max": float(values[-1]) / unit, "eta": unit / most}
+    flow = gradient_flow(features, np.zeros((1, len(y))), np.array(recorded) * len(y) / largest, y=y)
+    about = {"lambda_min": float(values[0]) / unit, "lambda_max": float(values[-1]) / unit, "eta": unit / largest}
     return [
         {"step": step, "loss": loss, "flow": float(predicted / flow.losses[0])} | about
-        for step, loss, predicted in zip(kept, losses, flow.losses, strict=True)
+        for step, loss, predicted in zip(recorded, losses, flow.losses, strict=True)
     ]
 
 
 def trained(settings: Settings, X: Array, y: Array, sigma: Activation, eta: float) -> list[float | None]:
     """Train the hidden weights with rate η; return ‖f(X) − y‖²/‖y‖² at the recorded steps, None if not finite."""
-    (W, a), kept, losses = start(settings), set(_recorded(settings["steps"])), []
+    (W, a), recorded, losses = start(settings), set(_recorded(settings["steps"])), []
     with np.errstate(over="ignore", invalid="ignore"):
         for step in range(settings["steps"] + 1):
             r, gradient = residual_and_gradient(X, y, W, a, sigma)
-            if step in kept:
+            if step in recorded:
                 loss = float(r @ r / (y @ y))
                 losses.append(loss if np.isfinite(loss) else None)
             W -= eta * gradient
@@ -162,16 +162,16 @@ def decay(step: pd.Series, loss: pd.Series) -> float:
 def draw(table: pd.DataFrame) -> Figure:
     """Plot losses and speeds of the first seed."""
     table = where(table, seed=table.seed.min())
-    own = table[table.rate == "own"]
-    own = own if len(own) else table
-    dimensions = sorted(own.d.unique())
+    chosen = table[table.rate == "own"]
+    chosen = chosen if len(chosen) else table
+    dimensions = sorted(chosen.d.unique())
     tasks = [(data, labels) for data, d, labels in TASKS if d == TASKS[0][1]]
     axes = panels(TITLE, columns=len(tasks) + 1, rows=len(dimensions), size=(3.1, 2.7))
     for line, d in zip(axes, dimensions, strict=True):
         for ax, (data, labels) in zip(line, tasks, strict=False):
-            curves(ax, own[(own.d == d) & (own.data == data) & (own.labels == labels)])
+            curves(ax, chosen[(chosen.d == d) & (chosen.data == data) & (chosen.labels == labels)])
             ax.set(title=f"{data}, $d' = {d}$, {labels} labels", xlabel="steps", ylabel="loss / first loss")
-        _scatter(line[-1], speeds(own[own.d == d]))
+        _scatter(line[-1], speeds(chosen[chosen.d == d]))
     return finished(axes, below=6)
 
 
@@ -188,9 +188,9 @@ def curves(ax: Axes, part: pd.DataFrame) -> None:
 def _scatter(ax: Axes, measured: pd.DataFrame) -> None:
     measured = measured[measured.worst > 0]
     for name in ordered(measured.index.get_level_values("activation")):
-        own, colour = measured.xs(name, level="activation"), style(name)["color"]
-        ax.loglog(own.worst, own.measured, "o", color=colour, markersize=4)
-        ax.loglog(own.worst, own.flow, "D", color=colour, markerfacecolor="none", markersize=5)
+        runs, colour = measured.xs(name, level="activation"), style(name)["color"]
+        ax.loglog(runs.worst, runs.measured, "o", color=colour, markersize=4)
+        ax.loglog(runs.worst, runs.flow, "D", color=colour, markerfacecolor="none", markersize=5)
     ax.plot([], [], "o", color=COLOURS["theory"], markersize=4, label="network")
     ax.plot([], [], "D", color=COLOURS["theory"], markerfacecolor="none", markersize=5, label="flow")
     # Whole decades, which have labels.
@@ -216,11 +216,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
 
 
 def _jump(measured: pd.DataFrame) -> tuple[str, float]:
-    own = measured.query("rate == 'own' and worst > 0")
-    names = own.index.get_level_values("activation")
-    times = own[names.isin(JUMP)].median() / own[names.isin(SMOOTH)].median()
-    wide = own.max() / own.min()
-    dimensions = "/".join(f"{d}" for d in sorted(set(own.index.get_level_values("d"))))
+    chosen = measured.query("rate == 'own' and worst > 0")
+    names = chosen.index.get_level_values("activation")
+    times = chosen[names.isin(JUMP)].median() / chosen[names.isin(SMOOTH)].median()
+    wide = chosen.max() / chosen.min()
+    dimensions = "/".join(f"{d}" for d in sorted(set(chosen.index.get_level_values("d"))))
     text = f"in {dimensions} dimensions training is {times.measured:.2g} times as fast where σ' jumps (flow: "
     text += f"{times.flow:.2g}, ηλ_min: {times.worst:.1e}); ηλ_min ranges over a factor of {wide.worst:.1e}, "
     return text + f"speed over {wide.measured:.2g}", times.measured

@@ -103,8 +103,8 @@ def against(table: pd.DataFrame, over: str, title: str, xlabel: str, ylabel: str
     summary = quartiles(table, over)
     ax = panels(title, size=(5.6, 4.0))[0, 0]
     for activation in ordered(table.activation):
-        own, look = pd.DataFrame(summary.loc[activation]), style(activation)
-        shown, only = own.dropna(subset="middle"), own[own.middle.isna()]
+        path, look = pd.DataFrame(summary.loc[activation]), style(activation)
+        shown, only = path.dropna(subset="middle"), path[path.middle.isna()]
         ribbon(ax, shown.middle, shown.low, shown.high, alpha=0.15, marker="o", **look)
         ax.plot(only.index, only.bound, "v", color=look["color"], markerfacecolor="none", markersize=5)
     ax.set(yscale="log", xlabel=xlabel, ylabel=ylabel)

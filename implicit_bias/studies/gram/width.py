@@ -32,11 +32,11 @@ def rows(settings: Settings) -> Rows:
     name, width, unit = settings["activation"], settings["width"], mean_square(settings["activation"])
     X = unit_points(settings["n"], settings["d"], settings["seed"])
     G = gram_matrix(X, name).values
-    least, size = float(np.linalg.eigvalsh(G)[0]), float(np.linalg.norm(G, 2))
+    smallest, size = float(np.linalg.eigvalsh(G)[0]), float(np.linalg.norm(G, 2))
     table = []
     for turn in range(settings["draws"]):
         sampled = empirical_gram(X, name, width, seed=turn)
-        row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "lambda_min": least / unit}
+        row = {"draw": turn, "sampled": float(np.linalg.eigvalsh(sampled)[0]) / unit, "lambda_min": smallest / unit}
         table.append(row | {"relative_error": float(np.linalg.norm(sampled - G, 2)) / size})
     return table
 
@@ -49,17 +49,17 @@ def _exponents(table: pd.DataFrame) -> pd.DataFrame:
     """Return exponents of k by activation: those of the mean ‖Ĝ − G‖/‖G‖, and of λ_min's `spread`, a deviation."""
     parts = table.groupby(["activation", "width"])
     sizes = pd.DataFrame({"relative_error": parts.relative_error.mean(), "spread": parts.sampled.std()})
-    return pd.DataFrame({name: own.droplevel(0).agg(power) for name, own in sizes.groupby("activation")}).T
+    return pd.DataFrame({name: values.droplevel(0).agg(power) for name, values in sizes.groupby("activation")}).T
 
 
 def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=2, size=(4.2, 3.3))
     ax, other = axes[0]
     for activation in ordered(table.activation):
-        own = table[table.activation == activation].set_index("width")
-        band(ax, own.sampled, **style(activation))
-        ax.axhline(own["lambda_min"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
-        band(other, own.relative_error, **style(activation))
+        subset = table[table.activation == activation].set_index("width")
+        band(ax, subset.sampled, **style(activation))
+        ax.axhline(subset["lambda_min"].iloc[0], color=style(activation)["color"], linestyle=":", linewidth=0.8)
+        band(other, subset.relative_error, **style(activation))
     widths = np.array(sorted(table.width.unique()))
     start = table[table.width == widths[0]].relative_error.mean() * np.sqrt(widths[0])
     other.plot(widths, start / np.sqrt(widths), ":", color=COLOURS["theory"], linewidth=1, label="$k^{-1/2}$")
@@ -72,9 +72,9 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     exponents = _exponents(table)
     lead = ordered(exponents.index)[0]
-    own = table[table.activation == lead].groupby("width")
-    path = ", ".join(f"{value:.3g} at k = {width}" for width, value in own.sampled.mean().items())
-    path += f" and {own['lambda_min'].first().iloc[-1]:.3g} at infinite width"
+    by_width = table[table.activation == lead].groupby("width")
+    path = ", ".join(f"{value:.3g} at k = {width}" for width, value in by_width.sampled.mean().items())
+    path += f" and {by_width['lambda_min'].first().iloc[-1]:.3g} at infinite width"
     powers = {name: f"like k to the powers {listed(exponents[name], '.2f')}" for name in exponents}
     off = (exponents - HALF).abs().max(skipna=False)
     means = f"{powers['spread']}; mean λ_min/E[σ'²] of {lead} {path}"

@@ -34,11 +34,11 @@ def grid(quick: bool) -> list[Settings]:
     """
     cells = []
     for cell in product(units=(1,) if quick else (1, 40), activation=NAMES, label=LABELS):
-        own = {"gain": 3.0, "batch": 300, "repeats": 2}
+        extent = {"gain": 3.0, "batch": 300, "repeats": 2}
         # Single units whose weights vanish end as noise, which never settles.
-        most = 16_000 if cell["activation"] == "sigmoid" else 4000
-        own |= {"repeats": 12, "steps": most} if cell["units"] == 1 else {}
-        base = ONE | RATES[cell["activation"]] | cell | own | ({"steps": 400, "repeats": 6} if quick else {})
+        limit = 16_000 if cell["activation"] == "sigmoid" else 4000
+        extent |= {"repeats": 12, "steps": limit} if cell["units"] == 1 else {}
+        base = ONE | RATES[cell["activation"]] | cell | extent | ({"steps": 400, "repeats": 6} if quick else {})
         for process, kind in STYLES:
             hidden, output = KINDS[kind]
             cells.append(base | {"biases": hidden, "output_bias": output, "process": process})
@@ -75,9 +75,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         ours = where(table, process="NLGP", activation=activation)
         runs = {kind: where(ours, biases=b, output_bias=c) for kind, (b, c) in KINDS.items()}
         texts = {
-            kind: f"{(side > 0).sum()} of {len(side)} local, {(side < 0).sum()} not, IPR {span(own.ipr, '.2f')}"
-            for kind, own in runs.items()
-            for side in [common.sides(own)]
+            kind: f"{(side > 0).sum()} of {len(side)} local, {(side < 0).sum()} not, IPR {span(subset.ipr, '.2f')}"
+            for kind, subset in runs.items()
+            for side in [common.sides(subset)]
         }
         without, both = runs["no biases"], runs["both"]
         text = f"{texts['both']}; with hidden biases alone {texts['hidden']}; the clone's IPR up to {clone:.2f}"

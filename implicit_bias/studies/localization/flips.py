@@ -38,8 +38,8 @@ def grid(quick: bool) -> list[Settings]:
     cells = []
     for base in (ONE, MANY):
         repeats = 8 if base["units"] == 1 else 1
-        own = {"repeats": repeats, "steps": base["steps"] // 16} if quick else {"repeats": 2 * repeats}
-        cells += [base | own | {"process": "NLGP", "gain": g} for g in ((3.0,) if quick else GAINS)]
+        extent = {"repeats": repeats, "steps": base["steps"] // 16} if quick else {"repeats": 2 * repeats}
+        cells += [base | extent | {"process": "NLGP", "gain": g} for g in ((3.0,) if quick else GAINS)]
     return seeded(cells, quick)
 
 
@@ -146,7 +146,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
-    decided, most = [], 100 * EARLY
+    decided, limit = [], 100 * EARLY
     start = f"{100 * where(table, time=0).flips.median():.0f} % of the gates flip from start to end"
     for units in (ONE["units"], MANY["units"]):
         parts, K = where(table, units=units).groupby("gain"), f"K = {units}:"
@@ -158,7 +158,7 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         shape = pd.DataFrame([_shape_and_place(parts.get_group(gain)) for gain in local])
         shape = shape.reindex(columns=["placed", "ipr", "cosine"])
         there = f"{slashed(100 * shape.placed, '.0f')} % of the units in place at an IPR of {slashed(shape.ipr, '.3f')}"
-        along = f"cosine with the last field {slashed(shape.cosine, '.2f')} at half its length"
+        cosine = f"cosine with the last field {slashed(shape.cosine, '.2f')} at half its length"
         last = pd.DataFrame([_end(part) for _, part in parts], columns=["ipr", "change", "near"])
         localized = (
             f"median IPR {slashed(last.ipr, '.3f')} at g = {slashed(sorted(where(table, units=units).gain.unique()))}"
@@ -167,9 +167,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         placed, of_units = 100 * shape.placed.min(), " % of the units"
         decided += [
             common.decide_local(f"{K} fields localize", localized, last),
-            decide(f"{K} gates settle early", time, settling.time.max(), "at most", most, " % of the time"),
-            decide(before, way, settling.way.max(), "at most", most, " % of the IPR's way"),
+            decide(f"{K} gates settle early", time, settling.time.max(), "at most", limit, " % of the time"),
+            decide(before, way, settling.way.max(), "at most", limit, " % of the IPR's way"),
             decide(f"{K} the place is there before the shape", there, placed, "at least", 100 * PLACED, of_units),
-            decide(f"{K} then fields grow only", along, shape.cosine.min(), "at least", ALONG),
+            decide(f"{K} then fields grow only", cosine, shape.cosine.min(), "at least", ALONG),
         ]
     return [*decided, stayed(table)]

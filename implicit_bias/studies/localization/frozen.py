@@ -51,10 +51,10 @@ def grid(quick: bool) -> list[Settings]:
     cells = []
     for base, gain in ((base, gain) for base in (ONE, TEN) for gain in (3.0, 100.0)):
         one = base["units"] == 1
-        own = {"repeats": 16 if one else 8, "times": 10 if one else 5, "samples": 40_000 if one else 100_000}
+        extent = {"repeats": 16 if one else 8, "times": 10 if one else 5, "samples": 40_000 if one else 100_000}
         if one or not quick:
-            own |= {"repeats": 4, "times": 7, "samples": 10_000, "steps": 2000} if quick else {}
-            cells.append(base | own | {"process": "NLGP", "gain": gain})
+            extent |= {"repeats": 4, "times": 7, "samples": 10_000, "steps": 2000} if quick else {}
+            cells.append(base | extent | {"process": "NLGP", "gain": gain})
     return seeded(cells, quick)
 
 
@@ -111,12 +111,12 @@ def draw(table: pd.DataFrame) -> Figure:
     axes = panels(TITLE, columns=len(columns), rows=2, size=(3.0, 2.5))
     for column, (units, gain) in zip(axes.T, columns.itertuples(index=False), strict=True):
         part = where(table, units=units, gain=gain)
-        own = where(part[part.time > 0], gates="own").sort_values("time")
-        column[0].axhline(own.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
-        column[0].plot(own.time, own.network, ":", color="black", linewidth=1.2, label="ReLU network at s")
+        path = where(part[part.time > 0], gates="own").sort_values("time")
+        column[0].axhline(path.network.iloc[-1], color="0.6", linewidth=0.8, label="ReLU network at the end")
+        column[0].plot(path.time, path.network, ":", color="black", linewidth=1.2, label="ReLU network at s")
         style: dict[str, Any] = {"color": COLOURS["blue"], "marker": "o"}
-        curve(column[0], own, "time", label="its gates at s, frozen", **style)
-        column[1].plot(own.time, own.away, markersize=3, linewidth=1.2, **style)
+        curve(column[0], path, "time", label="its gates at s, frozen", **style)
+        column[1].plot(path.time, path.away, markersize=3, linewidth=1.2, **style)
         for kind, (colour, label) in OTHERS.items():
             other = where(part, gates=kind, time=0).iloc[0]
             line = {"color": COLOURS[colour], "linestyle": "--", "linewidth": 1.0}
@@ -137,15 +137,15 @@ def _way(part: pd.DataFrame) -> tuple[str, float]:
     They suffice if the final IPR is at least NEARLY that of the network, now and at all later times. The percentage is
     100 if only the final gates do.
     """
-    own = where(part, gates="own").sort_values("time")
-    first, late, last = own.iloc[0], own.iloc[-2], own.iloc[-1]
+    path = where(part, gates="own").sort_values("time")
+    first, late, last = path.iloc[0], path.iloc[-2], path.iloc[-1]
     start = " (one start)" if last.repeats == 1 else ""
     text = f"g = {last.gain:g}{start}: of {last.network:.3f} at the end, "
-    lacking = np.flatnonzero(own.ipr < NEARLY * last.network)
+    lacking = np.flatnonzero(path.ipr < NEARLY * last.network)
     place = lacking[-1] + 1 if len(lacking) else 0
-    if place >= len(own) - 1:
+    if place >= len(path) - 1:
         return f"{text}{late.ipr:.3f} from s = {late.time:.4g}", 100.0
-    row = own.iloc[place]
+    row = path.iloc[place]
     share = 100 * (row.network - first.network) / (last.network - first.network)
     return f"{text}enough from s = {row.time:.4g}, when the network has {row.network:.2f}", share
 
@@ -155,17 +155,17 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     decided = []
     for units in (ONE["units"], TEN["units"]):
         ways = [_way(part) for _, part in where(table, units=units).groupby("gain")]
-        text, most = "; ".join(text for text, _ in ways), max((share for _, share in ways), default=np.nan)
-        share, unit = f"from {most:.0f} % of the network's way on", " % of the network's way"
-        decided.append(decide(f"K = {units}: frozen gates run ahead", text, most, "below", 100 * NEARLY, unit))
-        decided.append(decide(f"K = {units}: gates frozen early suffice", share, most, "at most", 100 * EARLY, unit))
+        text, latest = "; ".join(text for text, _ in ways), max((share for _, share in ways), default=np.nan)
+        share, unit = f"from {latest:.0f} % of the network's way on", " % of the network's way"
+        decided.append(decide(f"K = {units}: frozen gates run ahead", text, latest, "below", 100 * NEARLY, unit))
+        decided.append(decide(f"K = {units}: gates frozen early suffice", share, latest, "at most", 100 * EARLY, unit))
     start = where(table, gates="own", time=0).ipr.max()
     random, pixel = where(table, gates="random").ipr.max(), where(table, gates="pixel").ipr.min()
     text = f"median IPR up to {start:.3f}; random gates up to {random:.3f}, pixel gates at least {pixel:.2f}"
     named = where(table, gates="chosen")
     each = zip(named.placed, named.units, named.gain, strict=True)
     placed_ = [f"{100 * share:.0f} % (K = {units}, g = {gain:g})" for share, units, gain in each]
-    ahead = f"within 2 pixels of the network's in {', '.join(placed_)}; by chance 12.5 %"
-    least, of = 100 * named.placed.min(), " % of the units"
-    decided.append(decide("a choice up front finds the places", ahead, least, "at least", 100 * FOUND, of))
+    places = f"within 2 pixels of the network's in {', '.join(placed_)}; by chance 12.5 %"
+    lowest, of = 100 * named.placed.min(), " % of the units"
+    decided.append(decide("a choice up front finds the places", places, lowest, "at least", 100 * FOUND, of))
     return [*decided, decide("gates of the start make fields local", text, start, "above", LOCAL), stayed(table)]

@@ -30,8 +30,8 @@ def grid(quick: bool) -> list[Settings]:
         if cell["activation"] != "relu":
             base = ONE | SATURATING[cell["activation"]] | {"units": 40, "biases": True, "label": -1.0, "batch": 300}
             repeats, few = 8, 2
-        own = {"steps": 1000, "repeats": few} if quick else {"repeats": repeats}
-        cells.append(base | cell | own)
+        extent = {"steps": 1000, "repeats": few} if quick else {"repeats": repeats}
+        cells.append(base | cell | extent)
     return seeded(cells, quick)
 
 
@@ -69,8 +69,8 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         last, widest = ends[1:], clone.ipr.max()
         text = f"K = {slashed(ours.units.unique())}: median IPR {slashed(ends.ipr, '.3f')} at g = {slashed(ends.gain)}"
         text += f", quartiles at last {slashed(last.ipr_low, '.2f')} and {slashed(last.ipr_high, '.2f')}"
-        clones, (most, path), vary = f"median IPR up to {widest:.3f}", _fall(ours), widest - clone.ipr.min()
+        clones, (fall, path), vary = f"median IPR up to {widest:.3f}", _fall(ours), widest - clone.ipr.min()
         decided.append(common.decide_local(f"{name}: nonlinear data localize fields", text, last))
         decided.append(common.decide_local(f"{name}: their clone does not", clones, clone, "below"))
-        decided.append(decide(f"{name}: IPR never falls with g", path, most, "at most", vary, ", as the clone's vary"))
+        decided.append(decide(f"{name}: IPR never falls with g", path, fall, "at most", vary, ", as the clone's vary"))
     return [*decided, stayed(table)]

@@ -27,8 +27,8 @@ def grid(quick: bool) -> list[Settings]:
 
     Quick: the ReLU unit with labels 1 and 0, 8 repeats and 1000 steps.
     """
-    own = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16}
-    base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | own
+    extent = {"lr": 0.05, "batch": 300, "steps": 1000 if quick else 16_000, "repeats": 8 if quick else 16}
+    base = {name: ONE[name] for name in ("n", "activation", "units", "scale", "biases", "output_bias")} | extent
     choices = {"lengths": RANGES, "signs": (False, True), "flip": (False, True)}
     cells = [base | cell for cell in product(label=[0.0] if quick else LABELS, **choices)]
     plain = {"units": N, "repeats": 2, "signs": False, "flip": False}
@@ -71,8 +71,8 @@ def draw(table: pd.DataFrame) -> Figure:
 @over_seeds
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     variants = table.sort_values("ipr") if len(table) > 1 else table.assign(ipr=np.nan)
-    least, best = variants.iloc[0], variants.iloc[-1]
-    texts = [f"median IPR {row.ipr:.3f} ({_name_of(row)}; labels 1 and {row.label:g})" for row in (least, best)]
+    lowest, best = variants.iloc[0], variants.iloc[-1]
+    texts = [f"median IPR {row.ipr:.3f} ({_name_of(row)}; labels 1 and {row.label:g})" for row in (lowest, best)]
     plain = table[~table.signs & ~table.flip]
     plain_text = "; ".join(
         f"{NAMES[str(name)]} {part.ipr.min():.3f} to {part.ipr.max():.3f}"

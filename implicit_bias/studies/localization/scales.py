@@ -30,8 +30,8 @@ STYLES: dict[tuple[float, float], dict[str, Any]] = {
 def grid(quick: bool) -> list[Settings]:
     """Return both orders at gains 0.01, 1, 3 and 100 with 2 repeats; quick: gains 0.01 and 3, 1 repeat, 2000 steps."""
     gains, steps, repeats = ((0.01, 3.0), 2000, 1) if quick else ((0.01, 1.0, 3.0, 100.0), 256_000, 2)
-    own = {"process": "NLGP", "steps": steps, "repeats": repeats}
-    cells = [MANY | {"xi0": first, "xi1": second, "gain": gain} | own for first, second in STYLES for gain in gains]
+    extent = {"process": "NLGP", "steps": steps, "repeats": repeats}
+    cells = [MANY | {"xi0": first, "xi1": second, "gain": gain} | extent for first, second in STYLES for gain in gains]
     return seeded(cells, quick)
 
 

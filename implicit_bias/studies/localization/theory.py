@@ -112,9 +112,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     judged = []
     for case, name in CASES.items():
         part = where(table, case=case)
-        most = part.groupby("time")[["closed", "printed"]].max()
-        closed = f"{slashed(most.closed, '.3f')} of ‖w‖ away at t = {slashed(most.index)}"
-        printed = f"{slashed(most.printed, '.2f')} of ‖w‖ away"
+        largest = part.groupby("time")[["closed", "printed"]].max()
+        closed = f"{slashed(largest.closed, '.3f')} of ‖w‖ away at t = {slashed(largest.index)}"
+        printed = f"{slashed(largest.printed, '.2f')} of ‖w‖ away"
         judged.append(decide(f"{name}: along the closed form", closed, part.closed.max(), "at most", NEAR))
         judged.append(decide(f"{name}: along {PRINTED[case]} as printed", printed, part.printed.max(), "at most", NEAR))
     return judged

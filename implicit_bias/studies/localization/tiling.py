@@ -40,9 +40,9 @@ EQUAL = 0.003
 def grid(quick: bool) -> list[Settings]:
     """Return all families with K = 2, 4, 8, 20 000 samples, 600 steps; quick: K = 2, 4, 1000 samples, 60 steps."""
     base = {name: COMMON[name] for name in ("n", "label")} | {"process": "NLGP", "xi0": 5.0, "xi1": 1.0, "gain": 3.0}
-    own = {"samples": 1000, "steps": 60} if quick else {"samples": 20_000, "steps": 600}
+    extent = {"samples": 1000, "steps": 60} if quick else {"samples": 20_000, "steps": 600}
     cells = product(family=FAMILIES, units=(2, 4) if quick else (2, 4, 8))
-    return seeded([base | cell | own for cell in cells], quick)
+    return seeded([base | cell | extent for cell in cells], quick)
 
 
 def rows(settings: Settings) -> Rows:
@@ -121,7 +121,7 @@ def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settin
     rng = np.random.default_rng([settings["seed"], settings["units"]])
     now = tuple(int(i) for i in rng.permutation(n)[: settings["units"]])
     value = loss(now)
-    best, least = now, value
+    best, lowest = now, value
     for step in range(settings["steps"]):
         other = int(rng.choice([i for i in range(-1, n) if i not in now]))
         place = int(rng.integers(len(now)))
@@ -129,7 +129,7 @@ def _annealed(loss: Callable[[tuple[int, ...]], float], n: int, settings: Settin
         heat = 0.01 * (1 - step / settings["steps"]) ** 2
         if (reached := loss(new)) < value + heat * rng.exponential():
             now, value = new, reached
-            best, least = (new, reached) if reached < least else (best, least)
+            best, lowest = (new, reached) if reached < lowest else (best, lowest)
     return best, settings["steps"] + 1
 
 

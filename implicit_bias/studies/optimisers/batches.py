@@ -130,25 +130,25 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     full = tried[tried.batch == n].groupby("method").ratio.max()
     outcomes = []
     for name, claim in (("sign", "sign"), *((name, "Adam") for name in ADAMS)):
-        own = parts[name]
-        left = own.to_gd < own.to_sign if claim == "Adam" else own.nearest != own.norm
+        subset = parts[name]
+        left = subset.to_gd < subset.to_sign if claim == "Adam" else subset.nearest != subset.norm
         holds = bool(left.all()) if full[name] <= CLAIMS[claim].limits["reached"] else None
-        outcomes.append(CLAIMS[claim].verdict(_text(own, full[name]), holds, second=f"0{name.split()[-1]}"))
+        outcomes.append(CLAIMS[claim].verdict(_text(subset, full[name]), holds, second=f"0{name.split()[-1]}"))
     for name, momentum in KEPT.items():
-        own, limits = parts[name], CLAIMS["momentum"].limits
-        third = own[own.batch == own.batch.max()]
-        holds = bool(((_own(third) <= limits["near"]) & (third.nearest == third.norm)).all())
+        subset, limits = parts[name], CLAIMS["momentum"].limits
+        third = subset[subset.batch == subset.batch.max()]
+        holds = bool(((_to_own_norm(third) <= limits["near"]) & (third.nearest == third.norm)).all())
         names = {"momentum": momentum, "optimiser": name.split()[0]}
         decided = holds if full[name] <= limits["reached"] else None
         outcomes.append(CLAIMS["momentum"].verdict(_text(third, full[name]), decided, **names))
     return outcomes
 
 
-def _own(part: pd.DataFrame) -> pd.Series:
+def _to_own_norm(part: pd.DataFrame) -> pd.Series:
     return pd.Series([row[f"to_{row['norm']}"] for _, row in part.iterrows()], part.index)
 
 
 def _text(part: pd.DataFrame, full: float) -> str:
-    means = part.assign(own=_own(part)).groupby("batch")[["own", "to_gd"]].mean()
-    texts = [f"batch {batch}: own {own:.2f}, {LABELS['gd']} {gd:.2f}" for batch, own, gd in means.itertuples()]
+    means = part.assign(own=_to_own_norm(part)).groupby("batch")[["own", "to_gd"]].mean()
+    texts = [f"batch {batch}: own {to_own:.2f}, {LABELS['gd']} {gd:.2f}" for batch, to_own, gd in means.itertuples()]
     return "; ".join([*texts, f"full batch up to {full:.3f}"])

@@ -41,7 +41,7 @@ OPTIMISERS: dict[str, dict[str, Any]] = {
     "Muon-sign": {"optimiser": "muon-sign", "step": 0.1, "momentum": 0.9},
 }
 #: Norm of each optimiser, one of `NORMS`.
-OWN = {name: {"adam": "sign"}.get(own["optimiser"], own["optimiser"]) for name, own in OPTIMISERS.items()}
+OWN = {name: {"adam": "sign"}.get(options["optimiser"], options["optimiser"]) for name, options in OPTIMISERS.items()}
 #: Ratio up to which a path is at its limit.
 REACHED = claims("optimisers", "ratios")["wins"].limits["reached"]
 #: Label of the ratio of a network to an optimum.
@@ -70,7 +70,7 @@ def data(settings: Settings, root: str | None) -> BinaryTask:
 
 def optima(X: Array, y: Array, gates: Gates, m: Any = 1) -> dict[str, tuple[MarginProblem, Solution]]:
     """Return the margin problem and its certified solution for each of `NORMS`; {} if no weights separate."""
-    problems = {name: svm_of_optimiser(X, y, gates, own, multiplicities=m) for name, own in NORMS.items()}
+    problems = {name: svm_of_optimiser(X, y, gates, optimiser, multiplicities=m) for name, optimiser in NORMS.items()}
     optima_by_norm: dict[str, tuple[MarginProblem, Solution]] = {}
     for name, problem in problems.items():
         solution = solve(problem, tol=TOL)
@@ -130,8 +130,8 @@ def active(W: Array, units: int) -> int:
 def nearest(table: pd.DataFrame) -> pd.Series:
     """Return, for each row, the norm whose column, 'to_' and norm, has the least value; '' if none is finite."""
     values = table.filter(regex="^to_").replace(np.inf, np.nan)
-    known = values.notna().any(axis=1)
-    return values[known].idxmin(axis=1).str.slice(len("to_")).reindex(table.index, fill_value="")
+    finite = values.notna().any(axis=1)
+    return values[finite].idxmin(axis=1).str.slice(len("to_")).reindex(table.index, fill_value="")
 
 
 def place(where: Any) -> str:
@@ -143,7 +143,7 @@ def place(where: Any) -> str:
 def counted(holds: pd.Series, table: pd.DataFrame) -> str:
     """Return how many rows of each data set and size are true, as text: 'random 60: 5 of 5, digits 200: 4 of 5'."""
     groups = holds.groupby([table.dataset, table.train_size], sort=False)
-    return ", ".join(f"{place(key)}: {int(own.sum())} of {len(own)}" for key, own in groups)
+    return ", ".join(f"{place(key)}: {int(values.sum())} of {len(values)}" for key, values in groups)
 
 
 def winners(path: pd.DataFrame, reached: float) -> tuple[str, bool | None]:
@@ -169,9 +169,9 @@ def matrices(table: pd.DataFrame, norms: dict[str, str], title: str) -> Figure:
     for ax in axes.flat[len(places) :]:
         ax.set_visible(False)
     for ax, (where, part) in zip(axes.flat, places, strict=False):
-        own = part.groupby(["kind", "method"])
-        medians, ratio = (own[columns].median().reindex(lines) for columns in ([f"to_{n}" for n in norms], "ratio"))
-        names = own.norm.first().reindex(lines)
+        groups = part.groupby(["kind", "method"])
+        medians, ratio = (groups[columns].median().reindex(lines) for columns in ([f"to_{n}" for n in norms], "ratio"))
+        names = groups.norm.first().reindex(lines)
         ax.imshow(medians.clip(upper=DARK), cmap="Blues", norm=LogNorm(1.0, 6 * DARK), aspect="auto")
         for i, line in enumerate(medians.to_numpy()):
             look = {"color": "black" if ratio.iloc[i] <= REACHED else "0.5", "fontsize": 7, "ha": "center"}

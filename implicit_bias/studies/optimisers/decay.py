@@ -72,9 +72,9 @@ def rows(settings: Settings, task: BinaryTask) -> Rows:
             options = {"steps": settings["steps"], "batch_size": len(X), "lr": RATE / decay, "lr_decay": 0.5}
             config = optimiser(**options, weight_decay=decay)
             train(network, X, y, config, seed=settings["seed"], every=settings["steps"])
-            W, least = network.effective_weights(), minima[norm, bound]
+            W, minimum = network.effective_weights(), minima[norm, bound]
             loss = float(np.logaddexp(0.0, -problem.margins(W)).mean())
-            row = {"loss": loss, "minimum": least.lower_bound, "gap": least.loss / least.lower_bound - 1}
+            row = {"loss": loss, "minimum": minimum.lower_bound, "gap": minimum.loss / minimum.lower_bound - 1}
             row |= {"size": problem.norm.value(W) * decay**2}
             table.append({"method": method, "norm": norm, "bound": bound, "decay": decay} | row)
     return table
@@ -94,9 +94,9 @@ def draw(table: pd.DataFrame) -> Figure:
 def verdicts(table: pd.DataFrame) -> list[Verdict]:
     limits, decided = CLAIMS["near"].limits, []
     for name in METHODS:
-        own = table[table.method == name]
-        ratio, size = own.loss / own.minimum, own["size"]
-        means = ratio.groupby(own.bound).max()
+        subset = table[table.method == name]
+        ratio, size = subset.loss / subset.minimum, subset["size"]
+        means = ratio.groupby(subset.bound).max()
         text = "; ".join(f"bound {bound:g}: losses up to {value:.3f} times" for bound, value in means.items())
         text += f"; ‖W‖λ² up to {size.max():.4f}"
         holds = bool(((ratio <= limits["near"]) & (size <= limits["inside"])).all())

@@ -75,6 +75,6 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
             tests.append(difference("", terms, split=True))
             names.append({"data": common.place(where), "norm": LABELS[name]})
     return [
-        CLAIMS["lower"].verdict(verdict.found, verdict.holds, **own)
-        for verdict, own in zip(decided(tests), names, strict=True)
+        CLAIMS["lower"].verdict(verdict.found, verdict.holds, **places)
+        for verdict, places in zip(decided(tests), names, strict=True)
     ]

@@ -90,11 +90,11 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     reached, decided = CLAIMS["near"].limits["reached"], []
     ended = table[table.separated & table.ratio.notna()]
     for name in OPTIMISERS:
-        every, own = (part[part.method == name] for part in (table, ended))
-        text = f"{len(own)} of {len(every)} separate"
-        text += f"; ratios {span(own.ratio, '.3f')}" if len(own) else ""
-        text += f"; in cones {span(own.cones, '.3f')}" if own.cones.notna().any() else ""
-        holds = bool((own.ratio <= reached).all()) if len(own) else None
+        every, separated = (part[part.method == name] for part in (table, ended))
+        text = f"{len(separated)} of {len(every)} separate"
+        text += f"; ratios {span(separated.ratio, '.3f')}" if len(separated) else ""
+        text += f"; in cones {span(separated.cones, '.3f')}" if separated.cones.notna().any() else ""
+        holds = bool((separated.ratio <= reached).all()) if len(separated) else None
         decided.append(CLAIMS["near"].verdict(text, holds, optimiser=name))
     text = f"{int((ended.flips == 0).sum())} of {len(ended)} draws without changes; up to {ended.flips.max():.0f} gates"
     return [*decided, CLAIMS["settled"].verdict(text, bool((ended.flips == 0).all()) if len(ended) else None)]

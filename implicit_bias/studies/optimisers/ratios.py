@@ -101,9 +101,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
         text, holds = common.winners(path, REACHED)
         decided.append(CLAIMS["wins"].verdict(text, holds, optimiser=name))
     for norm in SEARCHES:
-        own = tried[(tried.kind == "search") & (tried.norm == norm)]
-        text = f"ratios up to {own.ratio.max():.4f}; nearest to its own: {common.counted(own.wins, own)}"
-        holds = bool((own.wins & (own.ratio <= near)).all())
+        searches = tried[(tried.kind == "search") & (tried.norm == norm)]
+        text = f"ratios up to {searches.ratio.max():.4f}; nearest to its own: {common.counted(searches.wins, searches)}"
+        holds = bool((searches.wins & (searches.ratio <= near)).all())
         decided.append(CLAIMS["searched"].verdict(text, holds, norm=LABELS[norm]))
     images = tried[~tried.dataset.str.contains("random")]
     return [*decided, *_predictions(images), *_units(tried, images)]
@@ -114,21 +114,21 @@ def _predictions(images: pd.DataFrame) -> list[Verdict]:
     for name in OPTIMISERS:
         path = images[(images.kind == "path") & (images.method == name) & (images.ratio <= REACHED)]
         means = 100 * path.groupby(["dataset", "train_size"], sort=False)[[f"apart_{norm}" for norm in NORMS]].mean()
-        best, own = means.idxmin(axis=1).str.removeprefix("apart_"), OWN[name]
+        best, own_norm = means.idxmin(axis=1).str.removeprefix("apart_"), OWN[name]
         text = "; ".join(
-            f"{common.place(where)}: {line[f'apart_{own}']:.1f} %, least {LABELS[best[where]]} {line.min():.1f} %"
+            f"{common.place(where)}: {line[f'apart_{own_norm}']:.1f} %, least {LABELS[best[where]]} {line.min():.1f} %"
             for where, line in means.iterrows()
         )
-        holds = bool((best == own).all()) if len(best) else None
+        holds = bool((best == own_norm).all()) if len(best) else None
         decided.append(CLAIMS["predicts"].verdict(text or "no path is at its limit", holds, optimiser=name))
     return decided
 
 
 def _units(tried: pd.DataFrame, images: pd.DataFrame) -> list[Verdict]:
     optimum = tried[tried.kind == "optimum"]
-    kept = optimum[optimum.norm.isin(("sign", "muon", "muon-sign"))]
-    text = f"at least {(kept.active / kept.units).min():.0%} of the units"
-    decided = [CLAIMS["keeps"].verdict(text, bool((kept.active == kept.units).all()))]
+    others = optimum[optimum.norm.isin(("sign", "muon", "muon-sign"))]
+    text = f"at least {(others.active / others.units).min():.0%} of the units"
+    decided = [CLAIMS["keeps"].verdict(text, bool((others.active == others.units).all()))]
     gd = optimum[(optimum.norm == "gd") & ~optimum.dataset.str.contains("random")]
     if len(gd):
         lost = gd.active < gd.units

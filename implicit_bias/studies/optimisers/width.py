@@ -92,9 +92,9 @@ def verdicts(table: pd.DataFrame) -> list[Verdict]:
     searches = table[table.kind == "search"]
     decided = []
     for norm in SEARCHES:
-        own = searches[searches.norm == norm]
-        text = f"ratios up to {own.ratio.max():.4f}"
-        holds = bool((own.ratio <= CLAIMS["weighted"].limits["near"]).all())
+        subset = searches[searches.norm == norm]
+        text = f"ratios up to {subset.ratio.max():.4f}"
+        holds = bool((subset.ratio <= CLAIMS["weighted"].limits["near"]).all())
         decided.append(CLAIMS["weighted"].verdict(text, holds, norm=LABELS[norm]))
     for norm in ("sign", "muon-sign"):
         ratio = searches[searches.norm == norm].unweighted

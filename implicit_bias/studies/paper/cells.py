@@ -25,10 +25,10 @@ PUBLISHED: dict[str, Any] = {"train_size": (500, 1000, 2000), "seeds": (1, 2, 3)
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Cells of one study: lists of settings for the `whole` grid, and for a `quick` run of minutes."""
+    """Cells of one study: lists of settings for the `full` grid, and for a `quick` run of minutes."""
 
     study: str
-    whole: dict[str, Any]
+    full: dict[str, Any]
     quick: dict[str, Any]
     cutoffs: tuple[str, ...] = ("median", "random")
     #: Momenta of a quick run.
@@ -81,7 +81,7 @@ def grid(
         common = PUBLISHED | {"dataset": dataset, "versions": tuple(one for one in part.versions if one in versions)}
         if quick:
             common |= {"train_size": (500,), "seeds": (1,), "momentum": part.momentum}
-        common |= part.quick if quick else part.whole
+        common |= part.quick if quick else part.full
         if common["units"] and common["versions"]:
             for cutoff in part.cutoffs[:1] if quick else part.cutoffs:
                 cells += _comparison(part.study).grid(False, cutoff=cutoff, **common)

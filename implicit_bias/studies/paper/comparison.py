@@ -143,20 +143,20 @@ def comparison_rows(
     network's own.
     """
     faults = faults_of(settings, version)
-    own = float(np.mean(published_predictions(one.scores, faults) != task.y_val))
+    network_error = float(np.mean(published_predictions(one.scores, faults) != task.y_val))
     labels = published_predictions(one.scores if compared is None else compared, faults)
     margin = normalised_margin(reference.problem, weights)
     objective = 1 / margin if margin > 0 else np.inf
     lower = reference.solution.lower_bound
     gap = 1 - lower / objective if margin > 0 and lower < np.inf else np.inf
-    rows = [one.row | {"error": own, "objective": objective, "gap": gap, "normalised_margin": margin}]
+    rows = [one.row | {"error": network_error, "objective": objective, "gap": gap, "normalised_margin": margin}]
     for other in solutions:
         shares = dict.fromkeys(("error", "inconsistency", "expected_inconsistency"), np.nan)
         if other.scores is not None:
             predicted = published_predictions(other.scores, faults)
             shares["error"] = float(np.mean(predicted != task.y_val))
             shares["inconsistency"] = float(np.mean(predicted != labels))
-            shares["expected_inconsistency"] = expected_inconsistency(own, shares["error"])
+            shares["expected_inconsistency"] = expected_inconsistency(network_error, shares["error"])
         rows.append({"momentum": one.row["momentum"]} | other.row | shares)
     held = {"version": version}
     if "cutoff" in settings:

@@ -40,8 +40,10 @@ def _draws(settings: Settings) -> dict[tuple[str, float], tuple[int, bool]]:
 
 def rows(settings: Settings, task: BinaryTask) -> Rows:
     X, y, draws = task.X_train, task.y_train, _draws(settings)
-    own = {draw: gates(settings, *training) for training, draw in draws.items()}
-    random = {draw: comparison.solved(svm_rc(X, y, one.fit(task.X_pool)), task, settings) for draw, one in own.items()}
+    half_spaces = {draw: gates(settings, *training) for training, draw in draws.items()}
+    random = {
+        draw: comparison.solved(svm_rc(X, y, one.fit(task.X_pool)), task, settings) for draw, one in half_spaces.items()
+    }
     table: Rows = []
     for version, momentum in draws:
         network = ReLUNetwork(X.shape[1], settings["units"], seed=settings["seed"])

@@ -264,6 +264,6 @@ def _records(collection: Collection, folder: Path) -> dict[str, dict[str, Any]]:
     except (OSError, ValueError):
         return {}
     stored = content.get("figures", {next(iter(collection.figures)): content}) if isinstance(content, dict) else {}
-    known = stored if isinstance(stored, dict) else {}
-    whole = {name for name, record in known.items() if isinstance(record, dict) and "sha256" in record}
-    return {name: known[name] for name in collection.figures if name in whole}
+    readable = stored if isinstance(stored, dict) else {}
+    complete = {name for name, record in readable.items() if isinstance(record, dict) and "sha256" in record}
+    return {name: readable[name] for name in collection.figures if name in complete}

@@ -116,7 +116,9 @@ def _ranges(texts: Sequence[str]) -> str:
     for words, numbers in same.items():
         columns = zip(*numbers, strict=True)
         ends = [sorted(set(column), key=lambda number: float(number.replace("−", "-"))) for column in columns]
-        merged.append(words.format(*(own[0] if len(own) == 1 else f"{own[0]}–{own[-1]}" for own in ends)))
+        merged.append(
+            words.format(*(values[0] if len(values) == 1 else f"{values[0]}–{values[-1]}" for values in ends))
+        )
     return "; or ".join(merged)
 
 
