@@ -8,8 +8,7 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_seed, one_of
 from implicit_bias._utils.stream import TorchStream
-from implicit_bias.datasets.distorted import DistortedImages, distorted_images
-from implicit_bias.datasets.images import IMAGE_SETS, load_digits, load_images
+from implicit_bias.datasets.images import IMAGE_SETS, DistortedImages, distorted_images, load_digits, load_images
 from implicit_bias.datasets.tables import read_samples
 from implicit_bias.datasets.task import BinaryTask, with_constant
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from implicit_bias._utils import checks
 from implicit_bias._utils.checks import Array, InputError, as_file, as_flag, as_floats, as_text, shown
 from implicit_bias._utils.files import Arrays
-from implicit_bias.datasets.classes import labels_and_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -617,6 +618,29 @@ def _classes(values: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
     if len(classes) > max(2, len(labels) / 2):
         raise InputError(f"labels are of {len(classes)} classes for {len(labels)} samples; name the column of classes")
     return labels, tuple(classes)
+
+
+def labels_and_classes(labels: ArrayLike) -> tuple[np.ndarray, list[Any]]:
+    """Return labels (n,) as an array, and the sorted classes; raise InputError for missing values and fractions."""
+    try:
+        values = np.asarray(checks.without_torch(labels))
+    except (TypeError, ValueError, RuntimeError):
+        values = np.empty((0, 0))
+    if values.ndim != 1 or values.size == 0:
+        raise InputError(f"labels must be a non-empty one-dimensional array, not of shape {values.shape}")
+    import pandas as pd
+
+    if pd.isna(values).any() or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        raise InputError("labels contain missing values, NaN or infinity; clean them first")
+    try:
+        classes = np.unique(values).tolist()
+    except TypeError:
+        raise InputError("labels mix types that cannot be sorted; use numbers or strings only") from None
+    fraction = next((one for one in classes if isinstance(one, float) and one % 1), None)
+    if fraction is not None:
+        text = f"labels contain fractions such as {fraction}, which are quantities, not classes"
+        raise InputError(f"{text}; convert them to classes (numpy.digitize), or name the column of classes")
+    return values, classes
 
 
 def _read_npz(

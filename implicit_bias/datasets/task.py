@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +14,7 @@ from numpy.typing import ArrayLike
 from implicit_bias._utils import checks
 from implicit_bias._utils.checks import Array, InputError, shown
 from implicit_bias._utils.stream import TorchStream
-from implicit_bias.datasets.classes import binary_labels, positive_signs
-from implicit_bias.datasets.tables import LabelledSamples, read_samples
+from implicit_bias.datasets.tables import LabelledSamples, labels_and_classes, read_samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +104,10 @@ class BinaryTask:
         held_out = X_train if X_val is None else checks.as_floats(X_val, "X_val", 2)
         classes: tuple[Any, Any] = (-1, 1)
         if positive is None:
-            signs, classes = binary_labels(y_train)
-            held_out_signs = signs if y_val is None else binary_labels(y_val, classes)[0]
+            signs, classes = _binary_labels(y_train)
+            held_out_signs = signs if y_val is None else _binary_labels(y_val, classes)[0]
         else:
-            signs, held_out_signs = positive_signs([y_train, y_train if y_val is None else y_val], positive)
+            signs, held_out_signs = _positive_signs([y_train, y_train if y_val is None else y_val], positive)
         inputs = [X_train, held_out, X_train if X_pool is None else checks.as_floats(X_pool, "X_pool", 2)]
         if constant:
             inputs = [with_constant(X) for X in inputs]
@@ -216,6 +216,32 @@ class BinaryTask:
 def with_constant(X: Array) -> Array:
     """Return X (n, p) with the constant input 1 as last column, shape (n, p + 1)."""
     return np.hstack([X, np.ones((len(X), 1))])
+
+
+def _positive_signs(labels: Sequence[ArrayLike], positive: Any) -> list[Array]:
+    """Return arrays of labels as +1.0 in `positive`, one or several labels that must occur, and −1.0 elsewhere."""
+    values = [labels_and_classes(part)[0].tolist() for part in labels]
+    wanted = list(positive) if isinstance(positive, Iterable) and not isinstance(positive, str) else [positive]
+    occurring = [value for part in values for value in part]
+    missing = [label for label in wanted if label not in occurring]
+    if missing:
+        raise InputError(f"positive names {shown(missing[0])}, but no sample has this label; leave it out")
+    return [np.array([1.0 if value in wanted else -1.0 for value in part]) for part in values]
+
+
+def _binary_labels(labels: ArrayLike, classes: tuple[Any, Any] | None = None) -> tuple[Array, tuple[Any, Any]]:
+    """Return −1.0 for labels of classes[0] and +1.0 for classes[1], and the two classes, by default sorted labels."""
+    values, distinct = labels_and_classes(labels)
+    if classes is None:
+        if len(distinct) != 2:
+            listed = ", ".join(map(repr, distinct[:5])) + (", …" if len(distinct) > 5 else "")
+            count = "is 1" if len(distinct) == 1 else f"are {len(distinct)}"
+            raise InputError(f"labels must be two classes, but there {count}: {listed}; positive=… names those of +1")
+        classes = (distinct[0], distinct[1])
+    unknown = [value for value in distinct if value not in classes]
+    if unknown:
+        raise InputError(f"label {unknown[0]!r} is neither of the training classes {classes}; leave it out")
+    return np.where(values == classes[1], 1.0, -1.0), classes
 
 
 def _samples(path: Any, label: str | None) -> LabelledSamples:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_numbers, check_size, dimensions, one_of, shown
-from implicit_bias.datasets.classes import labels_and_classes
+from implicit_bias.datasets.tables import labels_and_classes
 from implicit_bias.features import GatedFeatures
 from implicit_bias.gates import Gates
 from implicit_bias.margin.formulations import fitted_gates

@@ -16,8 +16,7 @@ from implicit_bias._utils.threads import one_thread
 from implicit_bias.networks.base import GatedNetwork
 from implicit_bias.training.optimisers import SGD, Optimiser
 from implicit_bias.training.result import TrainingResult, drive
-from implicit_bias.training.stack import Stack
-from implicit_bias.training.steppers import Stepper, updates_of
+from implicit_bias.training.steppers import Stack, Stepper, updates_of
 
 
 def train(
