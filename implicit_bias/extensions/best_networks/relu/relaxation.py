@@ -118,14 +118,14 @@ class SignBound:
         self.F, m, r = F, len(F), F.shape[1]
         self.Q, self.error = F @ F.T, share(r + 8) * float(length(F))
         # Lower bound of the eigenvalues of Z: more than the rounding of Q and of its Cholesky factor.
-        self.least = (SHIFT + 8 * m * share(m + r)) * float(d.mean()) + TINY
+        self.floor = (SHIFT + 8 * m * share(m + r)) * float(d.mean()) + TINY
         self.d = d.copy()
         while True:
-            self.d += 2 * self.least
+            self.d += 2 * self.floor
             Z = np.diag(self.d) - self.Q
-            if not lapack.dpotrf(Z - self.least * np.eye(m))[1]:
+            if not lapack.dpotrf(Z - self.floor * np.eye(m))[1]:
                 break
-            self.least *= 2
+            self.floor *= 2
         self.Z, self.L = Z, lapack.dpotrf(Z, lower=True)[0]
 
     def __call__(self, f: Array) -> Array:
@@ -137,5 +137,5 @@ class SignBound:
         v_sizes = length(v, axis=1)
         e_sizes = length(e, axis=1) + terms * length(np.abs(v) @ np.abs(self.Z), axis=1)
         e_sizes += self.error * (sizes + float(length(self.F)) * v_sizes)
-        forms = (v * (q + e)).sum(axis=1) + 2 * self.error * sizes * v_sizes + e_sizes**2 / (self.least / 2)
+        forms = (v * (q + e)).sum(axis=1) + 2 * self.error * sizes * v_sizes + e_sizes**2 / (self.floor / 2)
         return np.asarray(np.sqrt(np.maximum(self.d.sum() + sizes**2 + forms, 0.0)) * (1 + 4 * terms))

@@ -367,9 +367,9 @@ class _PatternSearch:
             if not 0 < target < np.inf:
                 continue
             network = network_of(W / target, signs > 0)
-            upper, margins = bound_of(network, self.X, self.y, self.C)
+            upper, reached = bound_of(network, self.X, self.y, self.C)
             if upper < self.upper or upper - self.lower <= allowed_gap * upper:
-                self.network, self.upper, self.margins = network, upper, margins
+                self.network, self.upper, self.margins = network, upper, reached
 
     def _add_patterns(self, units: Array, signs: Array) -> int:
         """Add the new patterns of units (N, r) with signs (N,), at most MAX_NEW_PATTERNS; return their number."""
