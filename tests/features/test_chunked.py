@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
+from implicit_bias import datasets
 from implicit_bias._utils import limits
-from implicit_bias.datasets import distorted, distorted_images
+from implicit_bias.datasets import distorted_images
 from tests.cases import assert_refused, interrupt, refusals
 
 SCALED = {"scale": 2 / 255, "offset": -1.0, "constant": True}
@@ -159,13 +160,13 @@ def test_bad_gate_values_and_uses_are_refused(images, y, tmp_path):
 def few_images(monkeypatch):
     """Replace the training images of MNIST by twelve random ones, and return them."""
     pixels = np.random.default_rng(5).integers(0, 256, size=(12, 784), dtype=np.uint8)
-    monkeypatch.setattr(distorted, "raw_images", lambda name, root: (pixels, np.arange(12) % 10))
+    monkeypatch.setattr(datasets.images, "raw_images", lambda name, root: (pixels, np.arange(12) % 10))
     return pixels
 
 
 def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path):
     """The first images are the originals, all others distinct copies that depend on the seed, not on their number."""
-    n = distorted.CHUNK + 9
+    n = datasets.images.CHUNK + 9
     images, labels = distorted_images("mnist", n, tmp_path)
     assert isinstance(images, np.memmap)
     np.testing.assert_array_equal(images[:12], few_images)
@@ -182,18 +183,18 @@ def test_distorted_images_are_the_originals_and_then_copies(few_images, tmp_path
 def test_a_picture_goes_where_it_is_sent():
     dot = np.zeros((3, 784), dtype=np.uint8)
     dot[:, 28 * 5 + 14] = 255
-    moved = distorted._distorted(dot, np.array([0.0, 0.0, np.pi / 2]), np.array([[2.0, 0], [0, -1], [0, 0]]))
+    moved = datasets.images._distorted(dot, np.array([0.0, 0.0, np.pi / 2]), np.array([[2.0, 0], [0, -1], [0, 0]]))
     assert [np.flatnonzero(image).tolist() for image in moved] == [[28 * 5 + 16], [28 * 4 + 14], [28 * 14 + 22]]
 
 
 def test_images_are_written_whole_or_not_at_all(few_images, tmp_path, monkeypatch):
-    moved = distorted._distorted
-    monkeypatch.setattr(distorted, "_distorted", interrupt())
+    moved = datasets.images._distorted
+    monkeypatch.setattr(datasets.images, "_distorted", interrupt())
     with pytest.raises(KeyboardInterrupt):
         distorted_images("mnist", 40, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(distorted, "_distorted", moved)
-    monkeypatch.setattr(distorted.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 5}))
+    monkeypatch.setattr(datasets.images, "_distorted", moved)
+    monkeypatch.setattr(datasets.images.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 5}))
     assert_refused(lambda: distorted_images("mnist", 40, tmp_path), "use fewer images")
     np.save(tmp_path / "mnist-40-1.npy", np.zeros(3))
     assert_refused(lambda: distorted_images("mnist", 40, tmp_path), "move it away")

@@ -11,7 +11,7 @@ from implicit_bias.extensions.gated_flow import Moments, ipr, pixel_moments
 from implicit_bias.studies.localization import (
     COLLECTION,
     biases,
-    drift,
+    common,
     fields,
     flips,
     frozen,
@@ -128,7 +128,7 @@ def test_fields_stay_if_all_trainings_do():
 )
 def test_verdict_within_drift_is_undecided(ipr, change, near, relation, expected):
     table = pd.DataFrame({"ipr": ipr, "change": change, "near": near})
-    found = [drift.decide_local("local", "x", table, relation, some=some) for some in (False, True)]
+    found = [common.decide_local("local", "x", table, relation, some=some) for some in (False, True)]
     assert tuple(verdict.outcome for verdict in found) == expected
 
 
@@ -141,7 +141,7 @@ def test_steady_approach_to_the_threshold_is_seen():
         ([0.24, 0.26, 0.28, 0.30], False),
         ([0.06, 0.08, 0.10, 0.125], True),
     ):
-        assert drift.approaches(steps, pd.Series(iprs)) == expected
+        assert common.approaches(steps, pd.Series(iprs)) == expected
 
 
 def iprs(values):
