@@ -73,7 +73,7 @@ def test_reference_medians_of_one_unit():
     found = {}
     for process, g in (("NLGP", 1.0), ("NLGP", 3.0), ("Gaussian", 3.0)):
         cell = ONE | {"process": process, "gain": g, "batch": 300, "repeats": 12, "seed": 5}
-        found[process, g] = gain.rows(cell)[0]["ipr"]
+        found[process, g] = common.rows(cell)[0]["ipr"]
     assert found["NLGP", 1.0] == pytest.approx(0.21, abs=0.03)
     assert found["NLGP", 3.0] == pytest.approx(0.38, abs=0.03)
     assert found["Gaussian", 3.0] < 0.05
