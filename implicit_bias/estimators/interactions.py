@@ -27,7 +27,7 @@ FIRST, FIRST_AT_LEAST = 1500, 200
 #: Largest number of candidates that enter in a round.
 ENTERING = 150
 #: Gap of a round's solve.
-ROUGH = 2e-2
+ROUGH = 3e-2
 #: Samples of the rounds, and those on which the cutoffs of units are quantiles.
 SEARCHED, FITTED = 10_000, 1000
 #: Weights of a unit that count, as a share of the largest, and subsets from which others are formed.

@@ -157,8 +157,8 @@ class StackedKernels(LinearKernels):
 
     def __init__(self, A: Tensor, settings: Settings) -> None:
         super().__init__(A, A.shape[1], settings)
-        self.A, self.by_features = A, A.shape[1] * A.shape[2] <= settings.features_per_sample * self.n
-        self.narrow = A.shape[2] <= settings.narrow_up_to
+        self.A, self.narrow = A, A.shape[2] <= settings.narrow_up_to
+        self.by_features = int(self.used.sum()) <= settings.features_per_sample * self.n
 
     def roots(self, eta: Tensor) -> algebra.LowRank:
         return algebra.ColumnBlocks(self._root(eta))

@@ -174,7 +174,7 @@ class Settings:
     unsettled_gap: float = 0.1
     #: Epochs from one evaluation of all samples to the next; of units of few inputs after the first epochs.
     cycle: int = 2
-    sparse_cycle: int = 4
+    sparse_cycle: int = 6
     #: Visits to samples that a screening may make per multiplication of a step, if one set could hold all samples.
     visits: float = 7e-5
     #: Time of a multiplication for a right-hand side, in units of one for the factor.
@@ -202,7 +202,7 @@ class Settings:
     #: Gap of the first round.
     group_gap: float = 0.1
     #: Gap of a later round, as a share of the gap over all groups.
-    group_gap_share: float = 0.03
+    group_gap_share: float = 0.01
     #: Dual norm, as a share of the largest allowed, below which a group is dropped, once.
     inactive_group: float = 0.8
     #: Largest number of rounds.
