@@ -401,8 +401,7 @@ def _formulated(samples: LabelledSamples, X: Array, y: Array, options: Namespace
         norm = core.GroupLasso(groups) if name == "svm-gln" else core.Frobenius()
         return core.MarginProblem(core.GatedFeatures(X, samples.gate_values), y, norm, C, name=name)
     if name in ("svm-gln", "svm-l2"):
-        build = core.svm_gln if name == "svm-gln" else core.svm_l2
-        return build(X, y, core.HyperplaneGates(H, K, seed), C)
+        return (core.svm_gln if name == "svm-gln" else core.svm_l2)(X, y, core.HyperplaneGates(H, K, seed), C)
     if name == "svm-rc":
         return core.svm_rc(X, y, core.RandomHalfSpaces(H, seed), C)
     return core.svm_shallow(X, y, core.ConstantGate() if name == "linear" else core.HyperplaneGates(1, K, seed), C)

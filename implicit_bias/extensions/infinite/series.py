@@ -235,8 +235,7 @@ def _strip_rule(strip: Strip, norms: Numbers, terms: int, tolerance: Number) -> 
     share = np.where(indices == 0, 0.5, 1.0)
     number: Any = np.longdouble if context is None else np.frompyfunc(context.mpf, 1, 1)
     nodes = number(indices) * h
-    density = exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes)
-    return _Rule(nodes, density * h * share, target)
+    return _Rule(nodes, exp(-nodes * nodes / 2) / sqrt(2 * pi(nodes) + 0 * nodes) * h * share, target)
 
 
 def panel_rule(longest: float, terms: int, level: int, refinements: int = 24) -> _Rule:

@@ -82,8 +82,7 @@ class ChainCost:
     def tangent(self, s: Array) -> Array:
         """Return ∂F/∂s_b (B,) at the lengths s (B,): for s_b = 0 the derivative from the right, which may be inf."""
         with np.errstate(divide="ignore"):
-            outer = self.e * self.sums(s) ** (self.e - 1)
-            return np.asarray(outer[self.owners] * self.p * s ** (self.p - 1))
+            return np.asarray((self.e * self.sums(s) ** (self.e - 1))[self.owners] * self.p * s ** (self.p - 1))
 
     def problem(self, features: GatedFeatures, y: Array, slopes: Array) -> tuple[MarginProblem, np.ndarray]:
         """Return the problem min Σ_b c_b ‖ζ_b‖, c = `slopes` (B,), and a mask (k,) of its gates, with finite c_b."""

@@ -41,8 +41,7 @@ class DescentRate:
 
         The excess loss is then at most share² times the initial excess loss.
         """
-        share = checks.as_probability(share, "share")
-        return max(1, math.ceil(-math.log(share) / self._decay))
+        return max(1, math.ceil(-math.log(checks.as_probability(share, "share")) / self._decay))
 
     def steps_to(self, excess: float, distance: float) -> int:
         """Return a number of steps after which L(w_t) − min L ≤ excess, if ‖w_0 − w*‖ ≤ distance.

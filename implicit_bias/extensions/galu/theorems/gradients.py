@@ -135,8 +135,7 @@ def parity_gradient(direction: ArrayLike, bits: int) -> InitialGradient:
     # The last input changes slowest. The sums are exact, because they are sums of integers.
     totals = [np.subtract(*values.reshape(-1, 2, 2**i).sum(axis=(0, 2))) for i in range(len(u))]
     mean = np.array(totals, dtype=np.float64) / 2.0 ** len(u)
-    opened = np.count_nonzero(values) / len(values)
-    return InitialGradient(mean, float(len(u) * opened - np.sum(mean**2)))
+    return InitialGradient(mean, float(len(u) * (np.count_nonzero(values) / len(values)) - np.sum(mean**2)))
 
 
 @dataclass(frozen=True)
