@@ -59,6 +59,14 @@ def test_the_compiled_ascent_is_the_general_one():
     assert not V[1][eta == 0].any()
 
 
+def test_columns_of_zeros_do_not_count():
+    """Steps use the features if at most half as many as samples are not always 0, however many pad the contexts."""
+    A = np.zeros((40, 5, 16))
+    A[:, :, :4] = inputs(40, 20).reshape(40, 5, 4)
+    assert StackedKernels(A, Settings()).by_features
+    assert not StackedKernels(A[:39], Settings()).by_features
+
+
 def test_many_samples_with_noise_are_certified_at_every_size():
     """Screening skips units and lets them in again; the certificate counts all of them."""
     random = np.random.default_rng(0)
