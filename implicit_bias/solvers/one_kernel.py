@@ -42,7 +42,7 @@ POOL_VIOLATION = 1.0
 LEAST_NEW = 1000
 #: Size up to which a working set's matrix is stored in any case; larger sets must fit in MATRIX_SHARE of the memory.
 MOST = 6000
-#: Largest number of rounds.
+#: Largest number of rounds since the pool grew last.
 ROUNDS = 200
 #: Largest number of Newton steps of a round.
 NEWTON_STEPS = 15
@@ -60,7 +60,7 @@ SHARE = 0.03
 NEAR_BOUND = 1e-6
 #: Largest factor of μ in a step.
 MOST_FACTOR = 4.0
-#: Rounds without a smaller gap after which rounding is the cause.
+#: Rounds without a smaller gap, since the pool grew last, after which rounding is the cause.
 PATIENCE = 20
 #: Added to the diagonal of K in a Newton step, as a share of its mean, by the item size of K.
 RIDGE = {8: 1e-13, 4: 1e-6}
@@ -276,7 +276,7 @@ class _Dual:
 def _reason_to_stop(gaps: list[float], separate: bool) -> str:
     """Return why the rounds end after these gaps, or ''; the gaps of hard margins fall once all of them separate."""
     patience = PATIENCE if separate else 5 * PATIENCE
-    if len(gaps) > patience and gaps[-1] >= min(gaps[:-patience]):
+    if len(gaps) > patience and min(gaps[-patience:]) >= min(gaps[:-patience]):
         return "the gap has stopped falling"
     return "the number of rounds has reached its limit" if len(gaps) >= ROUNDS else ""
 
@@ -499,6 +499,7 @@ def solve_one_kernel(
         while not pool.all() and max(dual.violations(pool)[2] for dual in unsolved) <= POOL_VIOLATION:
             size *= POOL_GROWTH
             pool[order[:size]] = True
+            gaps.clear()
         chosen = [dual.working_set(pool, len(unsolved) ** -0.5, cache.largest) for dual in unsolved]
         cache.load(np.unique(np.concatenate(chosen)), np.any([dual.s != 0 for dual in duals], axis=0), deadline)
         changes = _improved(unsolved, chosen, cache, deadline)

@@ -61,8 +61,7 @@ def test_the_compiled_ascent_is_the_general_one():
 
 def test_columns_of_zeros_do_not_count():
     """Steps use the features if at most half as many as samples are not always 0, however many pad the contexts."""
-    A = np.zeros((40, 5, 16))
-    A[:, :, :4] = inputs(40, 20).reshape(40, 5, 4)
+    A = np.pad(inputs(40, 20).reshape(40, 5, 4), ((0, 0), (0, 0), (0, 12)))
     assert StackedKernels(A, Settings()).by_features
     assert not StackedKernels(A[:39], Settings()).by_features
 
@@ -74,8 +73,7 @@ def test_many_samples_with_noise_are_certified_at_every_size():
     y = np.where(X[:, 0] * X[:, 1] + 0.7 * random.normal(size=3000) > 0, 1.0, -1.0)
     problem = ib.svm_gln(X, y, ib.SubsetGates(60, 4, 2).fit(X), C=0.02).replace(intercept=True)
     solution = optimal(problem, "NATIVE")
-    again = ib.certify(problem, solution.weights, solution.dual, solution.intercept)
-    assert again.gap <= 1e-6
+    assert ib.certify(problem, solution.weights, solution.dual, solution.intercept).gap <= 1e-6
     assert 0 < np.count_nonzero(problem.norm.group_norms(solution.weights) > 1e-6) < 60
 
 

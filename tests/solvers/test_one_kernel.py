@@ -68,8 +68,13 @@ def test_newton_steps_with_one_factor(samples, intercept, dtype, atol):
     np.testing.assert_allclose(h, K @ found, atol=atol)
     np.testing.assert_allclose([found @ K @ found, q], 1, atol=atol)
     np.testing.assert_array_equal(found[~free], s[~free])
-    if intercept:
-        assert found.sum() == pytest.approx(s.sum(), abs=1e-6)
+    assert not intercept or found.sum() == pytest.approx(s.sum(), abs=1e-6)
+
+
+def test_gaps_that_oscillate_may_fall():
+    gaps = [0.9 - 0.002 * i + 0.1 * (i % 2) for i in range(2 * one_kernel.PATIENCE)]
+    assert not one_kernel._reason_to_stop(gaps, True)
+    assert one_kernel._reason_to_stop([*gaps, *gaps[-one_kernel.PATIENCE :]], True)
 
 
 def test_no_memory_for_a_round(samples, monkeypatch):
