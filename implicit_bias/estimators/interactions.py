@@ -20,6 +20,7 @@ from implicit_bias.margin.problem import MarginProblem
 from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import solve
+from implicit_bias.solvers.base import as_tolerance
 from implicit_bias.solvers.path import random_dual_norm
 
 #: Largest and least number of units of the first set: all columns, and pairs of columns.
@@ -128,7 +129,7 @@ class InteractionClassifier(MarginClassifier):
             C = self.cost_scale / random_dual_norm(part) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
             deadline = Deadline(None if self.max_seconds is None else self.max_seconds / (2 * max(codes.max(), 1)))
             for _ in range(self.rounds):
-                options: Any = {"tol": max(ROUGH, self.tol), "max_seconds": deadline.left()}
+                options: Any = {"tol": max(ROUGH, as_tolerance(self.tol)), "max_seconds": deadline.left()}
                 rough = solve(part.replace(C=C), self.solver, **options)
                 if rough.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt

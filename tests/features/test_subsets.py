@@ -62,8 +62,7 @@ def test_the_compiled_ascent_is_the_general_one():
 def test_columns_of_zeros_do_not_count():
     """Steps use the features if at most half as many as samples are not always 0, however many pad the contexts."""
     A = np.pad(inputs(40, 20).reshape(40, 5, 4), ((0, 0), (0, 0), (0, 12)))
-    assert StackedKernels(A, Settings()).by_features
-    assert not StackedKernels(A[:39], Settings()).by_features
+    assert [StackedKernels(A[:n], Settings()).by_features for n in (40, 39)] == [True, False]
 
 
 def test_many_samples_with_noise_are_certified_at_every_size():
@@ -86,6 +85,7 @@ test_what_does_not_fit_is_refused = refusals(
     (lambda X: ib.SubsetFeatures(X, np.zeros((40, 1), int), [[0, 7]], 2), "subsets must be whole numbers from 0 to 6"),
     (lambda X: ib.svm_classes(X, np.arange(40) % 3, ib.SubsetGates(3)), "takes gates of all inputs"),
     (lambda X: ib.GatedLinearNetwork(ib.SubsetGates(3).fit(X)), "units of a GLN see all inputs"),
+    (lambda X: ib.InteractionClassifier(tol="").fit(X, np.arange(40) % 2), "tol must be a positive number"),
     (lambda X: ib.InteractionClassifier(multi_class="joint").fit(X, np.arange(40) % 3), "multi_class='ovr' only"),
     call=lambda make: make(units(2)[0]),
 )

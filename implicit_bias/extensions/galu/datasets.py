@@ -178,8 +178,7 @@ def separable(m: int, d: int, margin: float = 0.0, *, seed: int = 1) -> tuple[Ar
     X = rng.normal(size=(m, d))
     y = np.where(rng.random(m) < 0.5, -1.0, 1.0)
     # 1 − U lies in (0, 1], which keeps the quantile finite.
-    beyond = -ndtri(ndtr(-margin) * (1 - rng.random(m)))
-    return X + np.outer(y * np.maximum(beyond, margin) - X @ w, w), y
+    return X + np.outer(y * np.maximum(-ndtri(ndtr(-margin) * (1 - rng.random(m))), margin) - X @ w, w), y
 
 
 def parity(m: int, d: int, bits: int, *, seed: int = 1) -> tuple[Array, Array]:

@@ -73,7 +73,8 @@ class _GatedInputs(base.BaseEstimator):
                 stacklevel=4,
             )
         given, inputs = (with_constant(X), with_constant(centred)) if self.fit_intercept else (X, X)
-        centre, units, seed = origin + offset, checks.as_count(self.units, "units"), seed_of(self.random_state)
+        centre, seed = origin + offset, seed_of(self.random_state)
+        units = checks.as_count(self.units, "units", most=2**31 - 1)
         sharpness = None if self.sharpness is None else checks.as_positive(self.sharpness, "sharpness")
         if isinstance(self.gates, Gates):
             gates = self.gates.fitted(given, weight)
