@@ -60,7 +60,6 @@ def test_the_compiled_ascent_is_the_general_one():
 
 
 def test_columns_of_zeros_do_not_count():
-    """Steps use the features if at most half as many as samples are not always 0, however many pad the contexts."""
     A = np.pad(inputs(40, 20).reshape(40, 5, 4), ((0, 0), (0, 0), (0, 12)))
     assert [StackedKernels(A[:n], Settings()).by_features for n in (40, 39)] == [True, False]
 

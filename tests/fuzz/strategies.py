@@ -64,11 +64,13 @@ def one_of(good: Sequence[Any], *bad: Any) -> Strategy:
     return lambda draw: draw.either(draw.pick(good), bad)
 
 
-def count(*good: Any, least: int = 1, most: int = 10**600, cap: int | None = None, vast: int = 10**7) -> Strategy:
+def count(
+    *good: Any, least: int = 1, most: int = 10**600, cap: int | None = None, vast: int = 10**7, also: Predicate = never
+) -> Strategy:
     """A whole number; one above `vast` may be refused, one up to there but above `cap` would take long."""
 
     def drawn(draw: Draw) -> Given:
-        given = draw.scalar(good, lambda v: (v is None and None in good) or is_count(least, most)(v))
+        given = draw.scalar(good, lambda v: (v is None and None in good) or is_count(least, most)(v) or also(v))
         if is_count(most=10**700)(given.plain) and given.verdict == "good":
             if cap is not None and cap < given.plain <= vast:
                 return Given(good[0], good[0], short(good[0]))
@@ -138,7 +140,7 @@ ARGUMENTS: dict[str, Strategy] = {
     "steps": count(1, 3, 30, 90, cap=100, vast=ENDLESS),
     "max_steps": count(1, 100, 10**9, vast=ENDLESS),
     "batch_size": count(1, 8, 128, vast=ENDLESS),
-    "every": count(1, 2, 10**9, vast=ENDLESS),
+    "every": count(1, 2, 10**9, vast=ENDLESS, also=equals([], [1], (), (1, 2, 3), {1, 2})),
     "lr": number(0.1, 1, np.float32(0.5)),
     "ridge": number(0, 0.0, 0.0, 1e-3, 1.0, 1e10, 1e-200, 1e200, also=lambda v: is_number()(v) and v == 0),
     "m": count(1, 2, 5, 30, cap=200, vast=10**11),
