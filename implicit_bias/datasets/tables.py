@@ -1,4 +1,4 @@
-"""Reading of samples from files of text, spreadsheets, Parquet files and NPZ files."""
+"""Samples and their labels, read from files of text, spreadsheets, Parquet files and NPZ files."""
 
 from __future__ import annotations
 

@@ -46,15 +46,15 @@ class Ascent:
             for block in row_blocks(len(part), self.settings.block):
                 if late():
                     return
-                rows, few = fetched[block], kernels.part(block)
+                rows, K = fetched[block], kernels.part(block)
                 lam, stiffness, column, b = self.lam[rows], self.eta.sum(), 0 * self.lam[rows], 0.0
                 if self.column is not None:
                     column, b = self.column[rows], self.b
-                new = few.ascended(self.V, self.eta, lam, self.box[rows], column, b, stiffness)
+                new = K.ascended(self.V, self.eta, lam, self.box[rows], column, b, stiffness)
                 self.lam[rows] = new
                 if self.column is not None:
                     self.b = self.b + stiffness * (column @ (new - lam))
-                self.eta = self.eta * (few.squares(self.V) ** 0.5).clip(1 / self.factor, self.factor) ** power
+                self.eta = self.eta * (K.squares(self.V) ** 0.5).clip(1 / self.factor, self.factor) ** power
 
     def select_groups(self) -> None:
         """Set η_h of groups that hardly count to 0, so that they are skipped, and let others in with a small η_h."""
