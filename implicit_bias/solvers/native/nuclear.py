@@ -63,7 +63,7 @@ class NuclearProgram(BallProgram):
         super().__init__(problem)
         n, norm = len(self.m), cast("NuclearNorm", problem.norm)
         few, self.settings, self.shape = n <= settings.all_samples_up_to, settings, norm.shape
-        self.support = support or Support.drawn(problem.y, n if few else settings.first_samples)
+        self.support = support or Support.drawn(problem.y, n if few else settings.first_samples, self.p)
         #: Bounds over all samples when the set was chosen.
         self.known = Bounds()
         rows, bounded = self.support.rows, self.support.bounded
@@ -76,7 +76,7 @@ class NuclearProgram(BallProgram):
             # Samples drawn at random stand for all.
             p, self.p = self.p, self.p[rows] * (1.0 if support else n / len(rows))
             if len(bounded):
-                shares = self.support.scattered(np.append(0 * self.m, 1.0), p)
+                shares = self.support.scattered(np.append(0 * self.m, 1.0))
                 self.joined = self.units.matrices(problem.adjoint(shares))[None]
                 self.m, self.y = np.append(self.m, shares @ m), np.append(self.y, shares @ y)
                 self.p = np.append(self.p, float(p[bounded].sum()))
@@ -117,7 +117,7 @@ class NuclearProgram(BallProgram):
                 block += (g[a][rows] @ ((2 / t**2) * v[b][to].T)) * (v[a][rows] @ g[b][to].T)
 
     def solution(self, at: NuclearIterate) -> tuple[Array, float, Array]:
-        lam = self.support.scattered(at.lam, None if self.hard else self.problem.upper_bounds)
+        lam = self.support.scattered(at.lam)
         return self.units.weights(2 / at.t * (at.Q @ at.V)), at.b, lam
 
     def solved(self, at: NuclearIterate, f: Array, best: Bounds) -> bool:
@@ -134,7 +134,7 @@ class NuclearProgram(BallProgram):
         most, new = max(self.settings.first_samples, len(support.rows)), support.outside(f, n)
         # Of few samples, a set of more than half becomes all.
         if n / 2 < min(len(support.rows) + len(new), self.settings.all_samples_up_to + 1):
-            return NuclearProgram(self.problem, self.settings, Support.drawn(self.problem.y, n))
+            return NuclearProgram(self.problem, self.settings, Support.drawn(self.problem.y, n, support.shares))
         if p is None:
             new = new[:most]
         elif best.gap < FALL * self.known.gap:

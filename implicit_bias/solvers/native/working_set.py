@@ -66,20 +66,22 @@ class GrowingSet(ABC):
 
 
 class Support:
-    """Working set of samples: the `rows` have a λ_i each; the `bounded` ones share one row, λ_i = λ̄ p_i/Σp.
+    """Working set of samples: the `rows` have a λ_i each; the `bounded` ones share one row, λ_i = λ̄ s_i/Σs.
 
+    The `shares` s (n,) are upper bounds, or λ_i of the screening; None without bounds: then no sample is at its bound.
     Those with True in `left` have left the rows for `bounded`: each may do so only once, so that the rounds end.
     """
 
-    def __init__(self, rows: np.ndarray, bounded: np.ndarray, y: Array) -> None:
-        self.rows, self.bounded, self.positive, self.left = rows, bounded, y > 0, np.zeros(len(y), dtype=bool)
+    def __init__(self, rows: np.ndarray, bounded: np.ndarray, y: Array, shares: Any = None) -> None:
+        self.rows, self.bounded, self.shares = rows, bounded, shares
+        self.positive, self.left = y > 0, np.zeros(len(y), dtype=bool)
 
     @classmethod
-    def drawn(cls, y: Array, size: int) -> Support:
+    def drawn(cls, y: Array, size: int, shares: Any = None) -> Support:
         """Return a set of `size` rows, drawn at random, and as many of a class that they lack."""
         drawn = np.random.default_rng(0).choice(len(y), min(size, len(y)), replace=False)
         rows = _of_both_classes(np.sort(drawn), y, size)
-        return cls(rows, rows[:0], y)
+        return cls(rows, rows[:0], y, shares)
 
     def shortfall(self, f: Any, least: Any = 1) -> Any:
         """Return by how much samples are violated: `least` − f, for `bounded` ones f − `least`, and −∞ for rows."""
@@ -88,12 +90,12 @@ class Support:
         shortfall[self.rows] = -float("inf")
         return shortfall
 
-    def scattered(self, lam: Any, p: Any) -> Any:
-        """Return λ (n,), given that of the rows and then of the row of `bounded` samples, with upper bounds p (n,)."""
+    def scattered(self, lam: Any) -> Any:
+        """Return λ (n,), given that of the rows and then of the row of `bounded` samples."""
         every = filled(lam, len(self.left), 0.0)
         every[self.rows] = lam[: len(self.rows)]
-        if p is not None and len(self.bounded):
-            every[self.bounded] = lam[-1] * (p[self.bounded] / p[self.bounded].sum())
+        if len(self.bounded):
+            every[self.bounded] = lam[-1] * (self.shares[self.bounded] / self.shares[self.bounded].sum())
         return every
 
     def outside(self, f: Any, most: int) -> np.ndarray:
@@ -159,8 +161,7 @@ class SampleSet(GrowingSet, Support):
         self.positive, self.left = scaled.positive, scaled.positive & False
         self.part, self.groups = scaled, np.arange(scaled.H)
         self.missing = self.groups[:0]
-        #: Numbers (n,) to which λ_i of the `bounded` samples are proportional: upper bounds, or λ_i of the screening.
-        self.shares: Any = scaled.box
+        self.shares = scaled.box
         if self.screened and scaled.sparse_groups and scaled.box is not None:
             self.groups = np.flatnonzero(known.weights[1])
             self.part = scaled.of_groups(self.groups)
@@ -271,7 +272,7 @@ class SampleSet(GrowingSet, Support):
         bounds = Bounds(self._lower(self.outcome), evaluated.bounds.upper)
         # A round that misses its aim would miss it again: it is the last one unless members are added.
         self.last = (self.last or self.outcome.bounds.gap > self.aim) and len(self.missing) == 0
-        best = self.checked.better(self.scattered(self.outcome.lam, self.shares), evaluated.weights, bounds, iterations)
+        best = self.checked.better(self.scattered(self.outcome.lam), evaluated.weights, bounds, iterations)
         self.best = replace(best, stopped=self.outcome.stopped, reason=self.outcome.reason)
         self.failed = self.outcome.bounds.upper == float("inf")
 
@@ -291,7 +292,7 @@ class SampleSet(GrowingSet, Support):
         """Return the lower bound of λ; set `missing`, groups whose norms violate it, and `next`, which nearly do."""
         if self.part is self.scaled:
             return outcome.bounds.lower
-        lam = self.scattered(outcome.lam, self.shares)
+        lam = self.scattered(outcome.lam)
         lam = lam if self.scaled.intercept_column is None else balanced(lam, self.scaled.intercept_column)
         sizes = self.scaled.squares(self.scaled.adjoint(lam)) ** 0.5
         allowed = max(float(sizes[self.groups].max()), float((lam / self.scaled.box).max()))
@@ -304,17 +305,15 @@ class SampleSet(GrowingSet, Support):
         assert self.program is not None
         (lam, eta, b), scaled, program = outcome.weights, self.scaled, self.program
         q, P = program.kernels.sweep(lam)
-        value, every, whole_eta = float(eta @ q**0.5), self.scattered(lam, self.shares), filled(eta, scaled.H, 0.0)
+        value, every, whole_eta = float(eta @ q**0.5), self.scattered(lam), filled(eta, scaled.H, 0.0)
         whole_eta[self.groups] = eta
         margins = program.with_intercept(P @ eta, b)
         whole = len(self.rows) == scaled.n
-        self.f = self.scattered(margins, self.shares) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
+        self.f = self.scattered(margins) if whole else scaled.margins(scaled.adjoint(every), whole_eta, b)
         # The margin that the working set itself requires: a multiple chosen for all samples would excuse violated ones.
         self.least = upper_bound(value, margins, program.box)[1]
         bounds = Bounds(self._lower(outcome), upper_bound(value, self.f, scaled.box)[0])
-        return replace(
-            outcome, lam=self.scattered(outcome.lam, self.shares), weights=(every, whole_eta, b), bounds=bounds
-        )
+        return replace(outcome, lam=self.scattered(outcome.lam), weights=(every, whole_eta, b), bounds=bounds)
 
     def violated(self) -> Tensor:
         """Return samples that violate `least`, worst first, then, if there are any, samples that nearly do.
@@ -338,7 +337,7 @@ class SampleSet(GrowingSet, Support):
 
         The gap of a sample with margin f_i is λ_i (f_i − 1)₊ + (p_i − λ_i)(1 − f_i)₊.
         """
-        box, lam, away = self.scaled.box, self.scattered(self.outcome.lam, self.shares), self.f / self.least - 1
+        box, lam, away = self.scaled.box, self.scattered(self.outcome.lam), self.f / self.least - 1
         lam = lam * (self.outcome.bounds.lower / lam.sum())
         cost = lam * away.clip(0) + (box - lam) * (-away).clip(0)
         cost[self.rows] = 0
@@ -364,7 +363,7 @@ class SampleSet(GrowingSet, Support):
         near = self.outcome.iterate(min(settings.warm_gap, far))
         xp, m, old, box = library(new), len(self.rows), self.rows, scaled.box
         kept = self.bounded[~xp.isin(self.bounded, new)]
-        lam, u = self.scattered(near.lam, self.shares), near.split(near.second)[2]
+        lam, u = self.scattered(near.lam), near.split(near.second)[2]
         rows = xp.hstack([old[~inactive & ~at_bound], new])
         bounded = xp.hstack([kept, old[at_bound]])
         little = settings.newcomer * near.lam[:m].mean()
