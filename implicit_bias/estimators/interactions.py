@@ -172,6 +172,8 @@ def _grown(
     gates = problem.gates
     assert isinstance(gates, SubsetGates)
     sizes, subsets = np.nan_to_num(_sizes(rough, gates), nan=1.0), _subsets(gates)
+    if not sizes.any():  # The dual norms say which units would enter next.
+        sizes = length(problem.adjoint(rough.dual).reshape(gates.units, -1), axis=1)
     if not sizes.any():
         return problem
     active: np.ndarray = sizes > KEPT * sizes.max()

@@ -105,6 +105,9 @@ def test_interactions_are_found():
     # Units that entered lower the objective at the same C.
     problem = found._model.problems[0]
     assert found.certificate_.objective / problem.C < first.certificate_.objective / first.C_
+    # Where all weights are zero, units enter all the same.
+    zero = ib.InteractionClassifier(3, rounds=1, candidates=40, C=1e-4, random_state=0).fit(X[:300, :3], y[:300])
+    assert (zero.weights_.any(), zero.gates_.subsets_.shape[1]) == (False, 4)
 
 
 def test_columns_without_cutoffs_are_left_out():

@@ -44,6 +44,10 @@ def equals(*fine: Any) -> Predicate:
     return lambda v: any(type(v) is type(value) and v == value for value in fine)
 
 
+#: Sequences of steps, which `every` takes.
+are_steps = equals([], [1], (), (1, 2, 3), {1, 2})
+
+
 def never(value: Any) -> bool:
     """Predicate of arguments that have no unusual values that are fine."""
     return False
@@ -140,7 +144,7 @@ ARGUMENTS: dict[str, Strategy] = {
     "steps": count(1, 3, 30, 90, cap=100, vast=ENDLESS),
     "max_steps": count(1, 100, 10**9, vast=ENDLESS),
     "batch_size": count(1, 8, 128, vast=ENDLESS),
-    "every": count(1, 2, 10**9, vast=ENDLESS, also=equals([], [1], (), (1, 2, 3), {1, 2})),
+    "every": count(1, 2, 10**9, vast=ENDLESS, also=are_steps),
     "lr": number(0.1, 1, np.float32(0.5)),
     "ridge": number(0, 0.0, 0.0, 1e-3, 1.0, 1e10, 1e-200, 1e200, also=lambda v: is_number()(v) and v == 0),
     "m": count(1, 2, 5, 30, cap=200, vast=10**11),

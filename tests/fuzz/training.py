@@ -17,7 +17,7 @@ from implicit_bias.training import Muon, ProjectedDescent, Signum, SteepestDesce
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given, expect, in_range
 from tests.fuzz.networks import DTYPES, GATED, LAYERED, Own, network
-from tests.fuzz.strategies import ARGUMENTS, ENDLESS, choice, count, equals, is_number, never, number
+from tests.fuzz.strategies import ARGUMENTS, ENDLESS, are_steps, choice, count, equals, is_number, never, number
 from tests.fuzz.table import drawn, entry, row
 
 TOGETHER, LOSSES = ("logistic", "hinge", "squared"), ("logistic", "exponential", "hinge", "squared")
@@ -176,7 +176,7 @@ def _train_together(draw: Draw) -> None:
     others += [[*networks, ib.ReLUNetwork(d + 1, 2)], [*networks, Own(np.ones(d))]]
     lr, scale = draw.pick([1e-3, 0.1, 1e-300, 1e30]), draw.pick([1.0, 1e-30, 1e60])
     steps: Any = draw.pick([0, 1, 9, np.int8(3), 130])
-    options: dict[str, Any] = {"every": count(1, 4, 500, np.int8(3), cap=100, vast=ENDLESS)(draw)}
+    options: dict[str, Any] = {"every": count(1, 4, 500, np.int8(3), cap=100, vast=ENDLESS, also=are_steps)(draw)}
     options |= {"seed": ARGUMENTS["seed"](draw), "target": number(None, None, 1e-3, 1e3)(draw)}
     # Of another dimension they may be data of another kind.
     options["X"] = draw.array(draw.normal(*shape, d) * scale, but=DIMENSIONS)
