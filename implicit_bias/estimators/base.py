@@ -170,10 +170,13 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     random_state: Any = None
     multi_class: str = "ovr"
 
-    @property
-    def cost_scale(self) -> float:
-        """Factor κ of C="scale", which is κ/`random_dual_norm`."""
-        return COST_SCALE
+    def _default_cost(self, problem: MarginProblem) -> float:
+        """Return the C of C="scale", which is larger for a rare class unless there are class weights."""
+        return COST_SCALE / self._size(problem if self.class_weight is None else problem.replace(intercept=False))
+
+    @staticmethod
+    def _size(problem: MarginProblem) -> float:
+        return random_dual_norm(problem)
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
@@ -287,7 +290,7 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
                 # To save memory, the yielded problems have no samples.
                 features = UnkeptFeatures(problem.features.shape, problem.features.gated)
                 problems.append(problem.replace(features=features))
-                values.append([self.cost_scale / random_dual_norm(problem) if C == "scale" else C for C in costs])
+                values.append([self._default_cost(problem) if C == "scale" else C for C in costs])
                 yield delayed(_checked_path)(problem, values[-1], name, solver=self.solver, start=start, **options)
 
         paths = Parallel(self.n_jobs)(tasks())

@@ -62,7 +62,7 @@ class InteractionClassifier(MarginClassifier):
     candidates : int
         Number of units drawn in a round, of which at most 150 enter.
     C : float or 'scale'
-        As for `GLNClassifier`, with the factor 3.2 instead of 4.6. It is also the C of the rounds.
+        As for `GLNClassifier`, with the factor 3.2 instead of 4.6, and λ_i = c_i. It is also the C of the rounds.
     free_intercept, solver, tol, max_seconds, verbose, n_jobs, warm_start, class_weight, random_state
         As for `GLNClassifier`. Half the time is for the rounds. Several classes are one problem per class, each with
         its own units.
@@ -94,9 +94,9 @@ class InteractionClassifier(MarginClassifier):
     candidates: int = 1000
     C: float | str = "scale"
 
-    @property
-    def cost_scale(self) -> float:
-        return 3.2
+    def _default_cost(self, problem: MarginProblem) -> float:
+        # A larger C for rare classes is no better on held-out samples, and takes up to six times as long.
+        return 3.2 / random_dual_norm(problem.replace(intercept=False))
 
     def _shared_gates(self, X: Array, seed: int, weight: Array | None) -> Gates:
         as_count(self.columns, "columns")
@@ -126,7 +126,7 @@ class InteractionClassifier(MarginClassifier):
             parts = {"y": problem.y[rows], "sample_weight": np.broadcast_to(problem.sample_weight, len(X))[rows]}
             part = problem.replace(features=problem.features.select(rows), **parts)
             # C falls as 1/√n.
-            C = self.cost_scale / random_dual_norm(part) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
+            C = self._default_cost(part) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
             deadline = Deadline(None if self.max_seconds is None else self.max_seconds / (2 * max(codes.max(), 1)))
             for _ in range(self.rounds):
                 options: Any = {"tol": max(ROUGH, as_tolerance(self.tol)), "max_seconds": deadline.left()}

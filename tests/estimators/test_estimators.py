@@ -59,12 +59,17 @@ def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
     model = ib.GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight)
     inputs, signs = np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1)
-    # Each sample opens one gate of every unit, so that ‖Φ_hᵀ(c∘y)‖² is on average Σ c_i² ‖x_i‖².
-    assert pytest.approx(COST_SCALE / np.linalg.norm(weight[:, None] * inputs)) == model.C_
+    # Each sample opens one gate of every unit, so that ‖Φ_hᵀ(λ∘y)‖² is on average Σ λ_i² ‖x_i‖².
+    sums = np.where(signs == 1, weight[signs == 1].sum(), weight[signs == -1].sum())
+    lam = weight * sums.min() / sums
+    assert pytest.approx(COST_SCALE / np.linalg.norm(lam[:, None] * inputs)) == model.C_
     problem = ib.svm_gln(inputs, signs, model.gates_, model.C_).replace(sample_weight=weight, intercept=True)
     assert model.certificate_.objective == pytest.approx(ib.solve(problem).objective, rel=3e-6)
     hidden = ib.HiddenLayerClassifier(4, training=ib.SGD(steps=20), random_state=0).fit(*wine)
-    sizes = [np.linalg.norm(gates(np.c_[wine[0], np.ones(len(wine[0]))]).dense()) for gates in hidden.gates_]
+    features = [gates(np.c_[wine[0], np.ones(len(wine[0]))]).dense() for gates in hidden.gates_]
+    # A class of the share π < 1/2 gives the others the weight π/(1 − π).
+    others = [np.where(wine[1] == name, 1.0, np.mean(wine[1] == name) / np.mean(wine[1] != name)) for name in range(3)]
+    sizes = [np.linalg.norm(lam[:, None] * matrix) for lam, matrix in zip(others, features, strict=True)]
     np.testing.assert_allclose(hidden.C_, COST_SCALE / np.array(sizes))
 
 
