@@ -24,7 +24,7 @@ data = {
 }
 
 # %%
-# All models use the same C. ``GLNClassifier`` and ``GatedReLUClassifier`` append the constant input themselves.
+# Each has its default of C. ``GLNClassifier`` and ``GatedReLUClassifier`` append the constant input themselves.
 
 from sklearn.svm import SVC, LinearSVC
 
