@@ -6,6 +6,10 @@ For W (H, D) with rows ζ_h, and for V (H, D),
     ρ*(V) = max { ‖diag(√p) V‖_* : p ≥ 0, Σ_h p_h = 1 } = min { √tr(Q⁻¹VVᵀ) : Q ≻ 0, Q_hh = 1 }.
 
 The first line is the relaxation of Max-Cut and its dual. Any s > 0 and any p > 0 give upper bounds of the norms.
+
+References
+----------
+Helmberg, Rendl, Vanderbei & Wolkowicz (1996), "An interior-point method for semidefinite programming".
 """
 
 from __future__ import annotations
@@ -13,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg import lapack
 
 from implicit_bias._utils.blocks import Cholesky
 from implicit_bias._utils.checks import Array
-from implicit_bias._utils.floats import length, share, without_exponent
+from implicit_bias._utils.floats import TINY, length, share, without_exponent
 from implicit_bias.norms.nuclear import singular_bounds
 
 #: Length of a row, as a share of the largest entry, up to which it counts as zero: its square would underflow.
@@ -26,22 +30,73 @@ NEGLIGIBLE = 1e-140
 SMALLEST = 1e-17
 #: Relative gap at which the interior-point methods end.
 TOL = 1e-14
-#: Largest number of their iterations, of which they need 10 to 30.
+#: Largest number of their iterations, of which they need 10 to 40.
 ITERATIONS = 100
-#: Least start of a row's variable, relative to the largest square of a length: short rows start too near the boundary.
-FLOOR = 1e-4
 #: Share of the way to the boundary that a step takes.
 TO_BOUNDARY = 0.95
+
+# The relaxation.
+#: Least start of s, relative to the largest sum of a row of |C|: small rows would start too near the boundary.
+FLOOR_OF_SQUARES = 1e-3
+#: Factor of the mean product of a variable and its slack at which a step aims.
+CENTRING_OF_SQUARES = 0.25
+#: Step length below which only rounding stops a step.
+SHORTEST_OF_SQUARES = 1e-2
+
+# The shares of the dual norm.
+#: Least start of p, relative to the largest square of a length.
+FLOOR_OF_SHARES = 1e-4
+#: Factor of the mean product of a variable and its slack at which a step aims.
+CENTRING_OF_SHARES = 0.05
 #: Step length below which there is no progress.
-SHORTEST_STEP = 1e-6
-#: Factor of the mean product of a variable and its slack from one iteration to the next, after long and short steps.
-CENTRING = (0.05, 0.5)
+SHORTEST_OF_SHARES = 1e-6
+
+
+def solve_max_cut_relaxation(C: Array, accuracy: float, late: Callable[[], bool] = bool) -> tuple[Array, Array]:
+    """Return nearly optimal s (m,) with diag(s) ⪰ C and Q ⪰ 0 (m, m) with Q_hh = 1, for C ⪰ 0 (m, m).
+
+    Σs is an upper bound of the optimum and ⟨C, Q⟩ a lower one; they differ by at most `accuracy` · Σs unless rounding,
+    or `late()` at an iterate, ends the method early. With S = diag(s) − C, the Newton steps for QS = μI and Q_hh = 1
+    are (S⁻¹ ∘ Q)Δs = μ diag S⁻¹ − 1 and ΔQ = μS⁻¹ − Q − S⁻¹ diag(Δs) Q, symmetrised.
+    """
+    size = float(np.abs(C).sum(axis=1).max(initial=0.0)) + TINY
+    C = C / size
+    s, Q = 1.1 * np.abs(C).sum(axis=1) + FLOOR_OF_SQUARES, np.eye(len(C))
+    for _ in range(ITERATIONS):
+        S = np.diag(s) - C
+        gap = float((S * Q).sum())
+        if gap <= accuracy * s.sum() or late():
+            break
+        L, indefinite = lapack.dpotrf(S, lower=True)
+        if indefinite:
+            break
+        lower, mu = lapack.dpotri(L, lower=True)[0], CENTRING_OF_SQUARES * gap / len(C)
+        inverse = lower + lower.T
+        inverse[np.diag_indices_from(inverse)] /= 2
+        ds, singular = lapack.dposv(inverse * Q, mu * inverse.diagonal() - 1)[1:]
+        if singular:
+            break
+        dQ = mu * inverse - Q - (inverse * ds) @ Q
+        dQ = (dQ + dQ.T) / 2
+        steps = _step_length(S, np.diag(ds)), _step_length(Q, dQ)
+        s, Q = s + steps[0] * ds, Q + steps[1] * dQ
+        if min(steps) < SHORTEST_OF_SQUARES:
+            break
+    return s * size, Q
+
+
+def _step_length(M: Array, change: Array) -> float:
+    """Return a step t with M + t · change ≻ 0: 1 if possible, else .95 · .8ⁱ for the least i; 0 if .8ⁱ < 1e-6."""
+    step = 1.0
+    while lapack.dpotrf(M + step * change)[1]:
+        step *= 0.8
+        if step < 1e-6:
+            return 0.0
+    return step if step == 1 else TO_BOUNDARY * step
 
 
 def balancing_squares(W: Array) -> Array:
     """Return the s (H,) with the least Σ_h s_h = ρ(W)² for which WWᵀ ⪯ diag(s), up to rounding; 0 for rows of zeros.
-
-    The steps are those of Helmberg, Rendl, Vanderbei & Wolkowicz (1996) for the primal and the dual program.
 
     >>> balancing_squares(np.array([[1.0, 0.0], [1.0, 0.0]])).round(6)
     array([2., 2.])
@@ -50,35 +105,8 @@ def balancing_squares(W: Array) -> Array:
     used, squares = length(W, axis=1) > NEGLIGIBLE, np.zeros(len(W))
     if not used.any():
         return squares
-    W = W[used]
-    C, Q = W @ W.T, np.eye(len(W))
-    s = 1.1 * np.abs(C).sum(axis=1) + FLOOR * C.diagonal().max()
-    best, mu = s, (s.sum() - np.trace(C)) / (2 * len(C))
-    for _ in range(ITERATIONS):
-        try:
-            S = np.diag(s) - C
-            inverse = np.linalg.inv(S)
-            ds = Cholesky(inverse * Q).solve(mu * np.diag(inverse) - 1)
-            dQ = mu * inverse - Q - inverse @ (ds[:, None] * Q)
-            dQ = (dQ + dQ.T) / 2
-            steps = _step_to_boundary(Q, dQ), _step_to_boundary(S, np.diag(ds))
-        except np.linalg.LinAlgError:
-            break
-        Q, s = Q + steps[0] * dQ, s + steps[1] * ds
-        # In exact arithmetic the diagonal is 1.
-        Q /= np.sqrt(np.outer(np.diag(Q), np.diag(Q)))
-        best, gap = min(best, s, key=np.sum), s.sum() - np.sum(C * Q)
-        if max(steps) < SHORTEST_STEP or not gap > TOL * s.sum():
-            break
-        mu = CENTRING[int(min(steps) < 0.7)] * gap / len(C)
-    squares[used] = np.ldexp(best, 2 * by)
+    squares[used] = np.ldexp(solve_max_cut_relaxation(W[used] @ W[used].T, TOL)[0], 2 * by)
     return squares
-
-
-def _step_to_boundary(A: Array, change: Array) -> float:
-    """Return the step t ≤ 1, TO_BOUNDARY of the longest one, so that A + t `change` stays positive definite."""
-    smallest = scipy.linalg.eigh(change, A, eigvals_only=True, subset_by_index=[0, 0])[0]
-    return 1.0 if smallest >= -TO_BOUNDARY else -TO_BOUNDARY / smallest
 
 
 def balancing_shares(V: Array) -> Array:
@@ -97,7 +125,7 @@ def balancing_shares(V: Array) -> Array:
     # Only inner products of the rows matter.
     V = np.asarray(np.linalg.qr(V[used].T, mode="r")).T
     p = np.square(length(V, axis=1))
-    p += FLOOR * p.max()
+    p += FLOOR_OF_SHARES * p.max()
     p /= p.sum()
     z = None
     for _ in range(ITERATIONS):
@@ -110,7 +138,7 @@ def balancing_shares(V: Array) -> Array:
         sums = np.add.outer(values, values)
         mixed = np.sqrt(np.outer(values, values) / np.where(sums > 0, sums, 1.0))
         T = (U[:, :, None] * U[:, None] * mixed).reshape(len(p), -1) / p[:, None]
-        target = CENTRING[0] * (float(p @ z) / len(p))
+        target = CENTRING_OF_SHARES * (float(p @ z) / len(p))
         try:
             one, two = Cholesky(np.diag(z / p) + T @ T.T).solve(np.column_stack([np.ones(len(p)), q + target / p])).T
         except np.linalg.LinAlgError:
@@ -118,7 +146,7 @@ def balancing_shares(V: Array) -> Array:
         dp = two - one * (two.sum() / one.sum())
         dz = target / p - z - z / p * dp
         step = min(1.0, *(-TO_BOUNDARY / min(ratio.min(), -TO_BOUNDARY) for ratio in (dp / p, dz / z)))
-        if step < SHORTEST_STEP:
+        if step < SHORTEST_OF_SHARES:
             break
         p, z = p + step * dp, z + step * dz
         p /= p.sum()

@@ -34,11 +34,7 @@ class Linearised(Protocol):
 
 
 def descend_from(
-    at: Any,
-    observe: Callable[[Any], bool],
-    linearised: Callable[[Any], Linearised],
-    centring: float,
-    predicts: bool = True,
+    at: Any, observe: Callable[[Any], bool], linearised: Callable[[Any], Linearised], centring: float
 ) -> None:
     """Iterate from `at` until `observe(iterate)` is True, there is no progress, or the linear algebra breaks down.
 
@@ -46,14 +42,13 @@ def descend_from(
     iterate, or raises ArithmeticError or LinAlgError.
 
     The first direction of an iteration aims at products of zero. The second one aims at σμ, with σ = (μ'/μ)³ for the
-    mean product μ' that the first one would reach, and corrects its second-order terms. `centring` is the least σ; if
-    the loop does not predict, it is σ, and there is no first direction.
+    mean product μ' that the first one would reach, and corrects its second-order terms. `centring` is the least σ.
     """
     while at is not None and not observe(at):
         try:
             system = linearised(at)
-            guess = system.direction(0.0, None) if predicts else None
-            sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3)) if predicts else centring
+            guess = system.direction(0.0, None)
+            sigma = min(1.0, max(centring, (system.ahead(guess) / system.mu) ** 3))
             at = system.moved(system.direction(system.mu * sigma, guess))
             # The next system needs the memory of this one.
             del system

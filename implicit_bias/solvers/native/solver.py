@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -156,9 +155,9 @@ def _solve_form(
             seconds = options.deadline.seconds
             options.report(Progress(before + count, seconds, bounds.lower, bounds.upper, gap, size, ours.n))
 
-    def watch(inside: int, iteration: int, size: int, *state: Any) -> Status | None:
-        report(inside + iteration, size, *state)
-        return pace.stop(iteration, ours.step_work(size))
+    def watch(earlier: int, step: int, size: int, bounds: Bounds, gap: float, checked: Outcome | None) -> Status | None:
+        report(earlier + step, size, bounds, gap, checked)
+        return pace.stop(step, ours.step_work(size))
 
     def screened(epoch: int, best: Outcome) -> Status | None:
         report(epoch, ours.n, best.bounds, best.bounds.gap, best if best.iterations == epoch else None)

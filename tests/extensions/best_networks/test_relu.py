@@ -14,7 +14,8 @@ from implicit_bias.extensions.best_networks.relu.branch_and_bound import branch_
 from implicit_bias.extensions.best_networks.relu.dual_norm import bound_dual_norm
 from implicit_bias.extensions.best_networks.relu.network import basic_solution, bound_of, units_of
 from implicit_bias.extensions.best_networks.relu.problem import cone_problem
-from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
+from implicit_bias.extensions.best_networks.relu.relaxation import SignBound
+from implicit_bias.norms.two_summing import solve_max_cut_relaxation
 from implicit_bias.solvers.native.cones import ConeKernels, solve_in_cones
 from tests.cases import interrupt, refusals
 
@@ -324,7 +325,7 @@ def test_the_relaxation_bounds_all_signs_and_its_two_sides_meet(m, r):
     rng = np.random.default_rng(m)
     rows = rng.normal(size=(m + 1, r))
     Q = rows @ rows.T
-    d, X = solve_relaxation(Q, 1e-9)
+    d, X = solve_max_cut_relaxation(Q, 1e-9)
     assert np.linalg.eigvalsh(np.diag(d) - Q).min() > 0
     assert np.linalg.eigvalsh(X).min() > 0
     assert X.diagonal() == pytest.approx(np.ones(m + 1), abs=1e-6)
@@ -344,7 +345,7 @@ def test_signs_are_bounded_for_any_d_also_where_it_is_too_small(size, factor):
     rng = np.random.default_rng(1)
     F = size * np.vstack([rng.normal(size=(5, 3)), np.zeros((1, 3))])
     F[1] = F[0]
-    bound = SignBound(F, factor * solve_relaxation(F @ F.T, 1e-9)[0])
+    bound = SignBound(F, factor * solve_max_cut_relaxation(F @ F.T, 1e-9)[0])
     for f in size * rng.normal(size=(5, 3)):
         assert largest_sum(f, F) <= bound(f[None])[0] < np.inf
 

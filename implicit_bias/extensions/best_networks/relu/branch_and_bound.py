@@ -16,7 +16,8 @@ import numpy as np
 
 from implicit_bias._utils.checks import Array
 from implicit_bias._utils.floats import TINY, length
-from implicit_bias.extensions.best_networks.relu.relaxation import SignBound, solve_relaxation
+from implicit_bias.extensions.best_networks.relu.relaxation import SignBound
+from implicit_bias.norms.two_summing import solve_max_cut_relaxation
 
 #: Sweeps of coordinate descent over t' on each level, warm-started from the level above.
 SWEEPS = 4
@@ -98,7 +99,7 @@ def _node_bounds(
             break
         solved[worst] = True
         rows = np.vstack([f[worst], F])
-        multipliers.append(solve_relaxation(rows @ rows.T, NODE_ACCURACY, late)[0][1:])
+        multipliers.append(solve_max_cut_relaxation(rows @ rows.T, NODE_ACCURACY, late)[0][1:])
         candidates.append(SignBound(F, multipliers[-1])(f))
         bounds = np.minimum(bounds, candidates[-1])
     return bounds, [multipliers[i] for i in np.unique(np.argmin(candidates, axis=0)[bounds > target]) if i]
@@ -129,7 +130,7 @@ def fit_affine_rule(
     if late():
         return P, np.zeros((0, A.shape[1]))
     F = _root_rows(rule, A, B)
-    eigenvalues, axes = np.linalg.eigh(solve_relaxation(F @ F.T, RULE_ACCURACY, late)[1])
+    eigenvalues, axes = np.linalg.eigh(solve_max_cut_relaxation(F @ F.T, RULE_ACCURACY, late)[1])
     return P, (rng.normal(size=(draws, len(F))) * np.sqrt(np.maximum(eigenvalues, 0.0))) @ axes.T @ F
 
 
@@ -172,7 +173,7 @@ def _root_rows(rule: Array, A: Array, B: Array) -> Array:
 def _root_relaxation(rule: Array, A: Array, B: Array, late: Callable[[], bool]) -> tuple[float, Array]:
     """Return Σd of the relaxation of the root node, and its gradient with respect to t' and P, stacked (1 + m, k)."""
     F = _root_rows(rule, A, B)
-    d, X = solve_relaxation(F @ F.T, RULE_ACCURACY, late)
+    d, X = solve_max_cut_relaxation(F @ F.T, RULE_ACCURACY, late)
     G = X @ F
     return float(d.sum()), -np.vstack([2 * G[:1], G[1:] + G[0]]) @ B.T
 
