@@ -25,13 +25,10 @@ def largest_entries(values: Array) -> Array:
     return np.asarray(np.maximum(values.max(axis=axes), -values.min(axis=axes)))
 
 
-def nearest_powers_of_two(sizes: Array) -> Array:
-    """Return the power of two nearest to each size ≥ 0, and 1 for zeros; dividing by it has no rounding error."""
-    return np.where(sizes > 0, np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0)))), 1.0)
-
-
-def nearest_power_of_two(size: float) -> float:
-    return float(nearest_powers_of_two(np.asarray(size)))
+def nearest_power_of_two(size: Any) -> Any:
+    """Return the power of two nearest to a size ≥ 0, or to each of an array, 1 for 0; dividing by it is exact."""
+    powers = np.where(size > 0, np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0)))), 1.0)
+    return powers if powers.ndim else float(powers)
 
 
 def length(values: Array, axis: int | None = None) -> Any:

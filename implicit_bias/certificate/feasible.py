@@ -68,7 +68,7 @@ class Equations:
         """Take the equations, and `more` rows that are only solved exactly."""
         self.exact = _eliminated(A, h, more, FEW_BITS)
         # Products with powers of two are exact.
-        units = floats.nearest_powers_of_two(np.sqrt(np.asarray((A**2).sum(axis=1))))
+        units = floats.nearest_power_of_two(np.sqrt(np.asarray((A**2).sum(axis=1))))
         self.A, self.h = sp.csr_array(sp.diags_array(1 / units) @ A), h / units
 
     def moved(self, x: Array, active: list[Condition]) -> Array | None:

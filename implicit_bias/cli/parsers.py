@@ -25,10 +25,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--jobs": {"type": int, "default": os.cpu_count(), "help": "local processes that share the cells"},
     "--scheduler": {"help": "address of a running Dask scheduler, for --engine dask"},
     "--redraw": {"metavar": "FOLDER", "help": "compute nothing: figures and findings from an earlier run's folder"},
-    "--header": {
-        "action": argparse.BooleanOptionalAction,
-        "help": "whether row 1 has names; by default, cells decide",
-    },
+    "--header": {"action": argparse.BooleanOptionalAction, "help": "whether row 1 has names; by default, cells decide"},
     "--separator": {"help": "separator of the columns (tab for tabs); by default the one that the first rows share"},
     "--decimal": {"help": "decimal point or comma; by default as the first rows have it"},
     "--encoding": {"help": "encoding of the text, such as latin-1; by default UTF-8, or UTF-16 by its mark"},

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from implicit_bias._utils.checks import Array, InputError, as_count, as_floats, as_numbers, as_rows, shown
-from implicit_bias._utils.floats import UNIT, length, nearest_powers_of_two, share, two_sum
+from implicit_bias._utils.floats import UNIT, length, nearest_power_of_two, share, two_sum
 from implicit_bias._utils.limits import check_memory
 from implicit_bias.features.base import Features, as_mixing
 from implicit_bias.features.gated import GatedFeatures
@@ -293,7 +293,7 @@ class ChunkedFeatures(Features):
         return self._sizes[1]
 
     def units(self) -> Array:
-        return nearest_powers_of_two(self.X.largest)
+        return np.asarray(nearest_power_of_two(self.X.largest))
 
     def in_units(self, units: Array) -> Self:
         return self._with(X=self.X.in_units(units))

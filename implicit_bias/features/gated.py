@@ -177,7 +177,7 @@ class GatedFeatures(Features):
 
     def units(self) -> Array:
         """Return the power of two nearest to ``max_i |x_il|`` for each input l, 1 for zero inputs; shape (d,)."""
-        return floats.nearest_powers_of_two(self._largest[1])
+        return np.asarray(floats.nearest_power_of_two(self._largest[1]))
 
     def in_units(self, units: Array) -> GatedFeatures:
         return self._with(X=self.X / units)

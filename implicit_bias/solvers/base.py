@@ -65,12 +65,12 @@ def end_line() -> None:
         print(file=sys.stderr)
 
 
-def as_tolerance(value: Any, name: str = "tol") -> float:
+def as_tolerance(tol: Any) -> float:
     """Return a tolerance of the relative gap; raise InputError unless it is positive and below 1."""
-    tolerance = as_positive(value, name)
+    tolerance = as_positive(tol, "tol")
     # Any weights that separate have a gap of at most 1, because 0 is a lower bound.
     if tolerance >= 1:
-        raise InputError(f"{name} is a relative gap and must be below 1, not {shown(value)}")
+        raise InputError(f"tol is a relative gap and must be below 1, not {shown(tol)}")
     return tolerance
 
 
@@ -96,9 +96,9 @@ class Options:
     deadline: Deadline = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        for name, check in (("tol", as_tolerance), ("max_iterations", as_count)):
-            if name == "tol" or getattr(self, name) is not None:
-                object.__setattr__(self, name, check(getattr(self, name), name))
+        object.__setattr__(self, "tol", as_tolerance(self.tol))
+        if self.max_iterations is not None:
+            object.__setattr__(self, "max_iterations", as_count(self.max_iterations, "max_iterations"))
         if not isinstance(self.start, Solution | None):
             raise InputError(f"start must be a Solution of an earlier solve, not {type(self.start).__name__}")
         if self.start is not None:

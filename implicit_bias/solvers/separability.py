@@ -74,16 +74,13 @@ def _opposite_copies(problem: MarginProblem) -> np.ndarray | None:
     return None
 
 
-def farkas_candidate(
-    problem: MarginProblem, guess: Array, deadline: Deadline | None = None
-) -> tuple[Array, Array | None] | None:
+def farkas_candidate(problem: MarginProblem, guess: Array, deadline: Deadline) -> tuple[Array, Array | None] | None:
     """Return λ ≥ 0 (n,) and μ (m,) with a small ‖Φᵀ(λ∘y) − Eᵀμ‖, for `certify` to verify; None if none are found.
 
     `guess` (n,) is the dual of a solver. First it is refined on its own support, with μ = 0, returned as None. If that
     gives no proof and Φ is small enough, non-negative least squares search for one. No sample may have φ(x_i) = 0.
     Constraints that contradict each other have a proof with λ = 0; a soft margin has no other.
     """
-    deadline = deadline or Deadline()
     features, constraints, units = problem.features, problem.constraints, problem.features.units()
     if constraints is not None:
         E = constraints.E @ sp.diags_array(np.tile(1 / units, features.k))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import implicit_bias as ib
+from implicit_bias._utils.limits import Deadline
 from implicit_bias.solvers import Answer
 from implicit_bias.solvers.separability import farkas_candidate
 from tests.cases import optimal
@@ -235,7 +236,7 @@ def test_negligible_parts_of_a_proof_are_left_out():
     X[:3, :2] = [[1, 0], [0, 1], [-1, -1]]
     X[3:, 2:] = rng.normal(size=(200, 150))
     case = ib.MarginProblem(ib.GatedFeatures(X), np.ones(203), ib.Frobenius())
-    lam, _ = farkas_candidate(case, np.where(np.arange(203) < 3, 1.0, 1e-16))
+    lam, _ = farkas_candidate(case, np.where(np.arange(203) < 3, 1.0, 1e-16), Deadline())
     assert np.flatnonzero(lam).tolist() == [0, 1, 2]
 
 

@@ -29,14 +29,7 @@ import numpy as np
 from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.margin.problem import balanced
 from implicit_bias.margin.solution import Status
-from implicit_bias.solvers.native.algebra import (
-    BorderedFactor,
-    Tensor,
-    add_to_diagonal_,
-    all_finite,
-    filled,
-    library,
-)
+from implicit_bias.solvers.native.algebra import BorderedFactor, Tensor, add_to_diagonal_, all_finite, filled, library
 from implicit_bias.solvers.native.kernels import GroupKernels, LinearKernels
 from implicit_bias.solvers.native.loop import Bounds, descend_from, upper_bound
 from implicit_bias.solvers.native.separability_lp import inseparability_proof

@@ -93,11 +93,6 @@ class ScaledProblem(ABC):
             return samples * self.columns**2
         return samples**2 * (samples / 3 + self.H) + 2 * self.settings.side_cost * samples * self.columns
 
-    @property
-    def check_work(self) -> float:
-        """Multiplications of steps after which the margins and the adjoint of all samples cost little next to them."""
-        return self.settings.check_after * self.n * max(self.columns, self.problem.features.k * self.problem.features.d)
-
     def bytes_needed(self, samples: int) -> int:
         """Return the bytes of a step: kernels and factor, a column for each group, the border and its LU."""
         if self.by_features(samples):

@@ -278,9 +278,10 @@ class SampleSet(GrowingSet, Support):
 
     def _seen(self, iteration: int, inner: Outcome) -> Status | None:
         """Call `watch`; if steps have taken longer than a check, first check the best weights over all samples."""
-        size, checked = len(self.rows), None
+        size, features, checked = len(self.rows), self.scaled.problem.features, None
         self.work += self.part.step_work(size)
-        if self.limited and self.work >= self.scaled.check_work:
+        width = max(self.scaled.columns, features.k * features.d)
+        if self.limited and self.work >= self.settings.check_after * self.scaled.n * width:
             checked, self.work = self._evaluated(inner), 0.0
             self.checked = self.checked.better(checked.lam, checked.weights, checked.bounds, iteration)
         known, inside = self.checked.bounds, inner.bounds.lower if self.part is self.scaled else 0.0

@@ -61,11 +61,6 @@ class ChainCost:
         """Exponent e of the units' sums T_h."""
         return (2 if self.gated == 1 else self.gated) / self.layers
 
-    @property
-    def is_norm(self) -> bool:
-        """True if F is a group norm, so that one convex problem is exact."""
-        return self.p == self.e == 1
-
     def lengths(self, W: Array) -> Array:
         """Return the lengths s_b (B,) of all blocks of weights W (k, d)."""
         rows = length(W, axis=1)

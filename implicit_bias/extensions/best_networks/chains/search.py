@@ -266,8 +266,9 @@ class _ChainSearch:
             lower, lengths, W = self._solve(slopes)
             value = self._update_upper(W)
             bound, left = max(bound, (alpha + lower) * (1 - 8 * UNIT)), self.boxes[1:]
-            # Without a solution there is no point to split at, and a norm has no chord gaps.
-            if bound >= self.upper * (1 - self.tol) or not lengths.any() or self.cost.is_norm:
+            # Without a solution there is no point to split at, and a norm, with exponents 1, has no chord gaps.
+            is_norm = self.cost.p == self.cost.e == 1
+            if bound >= self.upper * (1 - self.tol) or not lengths.any() or is_norm:
                 self.closed = min(self.closed, bound)
             else:
                 for half in box.split(lengths):
