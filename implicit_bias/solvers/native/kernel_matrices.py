@@ -45,11 +45,10 @@ def solve_kernel_matrices(problem: MarginProblem, stack: Array, options: Options
     ours = KernelProblem(problem, stack, SETTINGS)
     start = None if options.start is None else np.asarray(options.start.dual)
 
-    def watch(inside: int, iteration: int, size: int, bounds: Bounds, gap: float, _: object) -> Status | None:
-        """Print an iterate if `verbose`; return a status to stop with. See `WatchAll`."""
-        if options.verbose:
-            lower, upper, seconds = bounds.lower / ours.scale, bounds.upper / ours.scale, options.deadline.seconds
-            options.report(Progress(inside + iteration, seconds, lower, upper, gap, size, ours.n))
+    def watch(earlier: int, step: int, size: int, bounds: Bounds, gap: float, _: object) -> Status | None:
+        """Report an iterate; return a status to stop with. See `WatchAll`."""
+        bounds, seconds = bounds.over(ours.scale), options.deadline.seconds
+        options.report(Progress(earlier + step, seconds, bounds.lower, bounds.upper, gap, size, ours.n))
         return options.stop()
 
     tol, most = options.tol / 2, SETTINGS.max_iterations
