@@ -171,12 +171,8 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
     multi_class: str = "ovr"
 
     def _default_cost(self, problem: MarginProblem) -> float:
-        """Return the C of C="scale", which is larger for a rare class unless there are class weights."""
-        return COST_SCALE / self._size(problem if self.class_weight is None else problem.replace(intercept=False))
-
-    @staticmethod
-    def _size(problem: MarginProblem) -> float:
-        return random_dual_norm(problem)
+        """Return the C of C="scale"."""
+        return COST_SCALE / random_dual_norm(problem)
 
     @abstractmethod
     def _problem(self, X: Array, y: Array, gates: Gates | None, seed: int) -> MarginProblem:
@@ -318,25 +314,25 @@ class MarginClassifier(ModelMixin, ClassifierMixin, BaseEstimator):
 
     def _warn(self, names: list[str], problems: list[MarginProblem], solutions: list[Solution], binary: bool) -> None:
         """Warn once of each kind: of the class with the largest gap, or the first, with the number of the others."""
-        texts: dict[str, list[tuple[float, str, str]]] = {}
+        texts: dict[str, list[tuple[float, str, float, str]]] = {}
         for name, problem, solution in zip(names, problems, solutions, strict=True):
             scores, kind, text = problem.y * solution.margins, solution.status.value, ""
             if solution.status is not Status.OPTIMAL:
                 text = "; ".join(filter(None, [f"gap {solution.gap:.1e}", solution.reason]))
             elif np.abs(scores - solution.intercept).max() <= max(NEGLIGIBLE_SCORE, self.tol):
-                kind = f"all weights are (nearly) zero at C={problem.C:g}"
+                kind = "all weights are (nearly) zero"
             elif binary and len(set(scores > 0)) == 1:
-                kind = f"all samples are assigned to one class at C={problem.C:g}"
+                kind = "all samples are assigned to one class"
             else:
                 continue
-            texts.setdefault(kind, []).append((solution.gap if text else 0.0, name, text))
+            texts.setdefault(kind, []).append((solution.gap if text else 0.0, name, problem.C, text))
         uneven = binary and self.class_weight is None and abs(problems[0].y.mean()) > UNEVEN
         remedy = "set class_weight='balanced', or increase C" if uneven else "increase C or scale the inputs up"
         inseparable = "if that changes nothing, these features do not tell the classes apart"
         for kind, each in texts.items():
-            _, name, text = max(each, key=lambda one: one[0])
+            _, name, C, text = max(each, key=lambda one: one[0])
             others = f" and {len(each) - 1} others" if len(each) > 1 else ""
-            message = f"{name}{others}: {kind}" + (f" ({text})" if text else f"; {remedy}; {inseparable}")
+            message = f"{name}{others}: {kind}" + (f" ({text})" if text else f" at C={C:g}; {remedy}; {inseparable}")
             warnings.warn(message, ConvergenceWarning if text else UserWarning, stacklevel=3)
 
     def _set_results(self, problems: list[MarginProblem], solutions: list[Solution]) -> None:

@@ -62,7 +62,8 @@ class InteractionClassifier(MarginClassifier):
     candidates : int
         Number of units drawn in a round, of which at most 150 enter.
     C : float or 'scale'
-        As for `GLNClassifier`, with the factor 3.2 instead of 4.6, and λ_i = c_i. It is also the C of the rounds.
+        As for `GLNClassifier`, but 'scale' has the factor 3.2, and all c_i count fully. Rounds have a C of their own
+        scale, or C √(n/m) for m of n samples.
     free_intercept, solver, tol, max_seconds, verbose, n_jobs, warm_start, class_weight, random_state
         As for `GLNClassifier`. Half the time is for the rounds. Several classes are one problem per class, each with
         its own units.
@@ -127,7 +128,8 @@ class InteractionClassifier(MarginClassifier):
             part = problem.replace(features=problem.features.select(rows), **parts)
             # C falls as 1/√n.
             C = self._default_cost(part) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
-            deadline = Deadline(None if self.max_seconds is None else self.max_seconds / (2 * max(codes.max(), 1)))
+            share = 0.5 / (codes.max() + (codes.max() > 1))
+            deadline = Deadline(None if self.max_seconds is None else share * self.max_seconds)
             for _ in range(self.rounds):
                 options: Any = {"tol": max(ROUGH, as_tolerance(self.tol)), "max_seconds": deadline.left()}
                 rough = solve(part.replace(C=C), self.solver, **options)

@@ -12,7 +12,7 @@ from implicit_bias._utils.checks import Array, InputError, as_flag, as_floats
 from implicit_bias._utils.floats import length
 from implicit_bias._utils.limits import Deadline
 from implicit_bias._utils.validation import validated
-from implicit_bias.estimators.base import FitData, MarginClassifier, NotSeparableError
+from implicit_bias.estimators.base import COST_SCALE, FitData, MarginClassifier, NotSeparableError
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.gates import KernelExpansions
 from implicit_bias.gates.expansions import expansion, function_of
@@ -22,7 +22,7 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import Options
 from implicit_bias.solvers.expansions import solve_expansions
-from implicit_bias.solvers.path import balanced_weights
+from implicit_bias.solvers.path import labels_at_random
 
 #: Rows of a precomputed kernel that are copied at a time.
 TAKEN = 256
@@ -57,9 +57,9 @@ class MultipleKernelClassifier(MarginClassifier):
     C, free_intercept, solver, tol, max_seconds, device, verbose, n_jobs, warm_start, class_weight
         As for `GLNClassifier`. Several kernels are computed in any case, also if this takes longer than `max_seconds`,
         and their matrices must fit in memory. For one kernel, with NATIVE on the CPU, only rows of support vectors and
-        candidates are computed, and `n_jobs` has no effect: all classes are solved together, with C="scale" at the
-        median of their scales. Those of "half-spaces" are in single precision if `tol` is about 1e-4 or larger; the
-        certificate includes their errors.
+        candidates are computed, and `n_jobs` has no effect: all classes are solved together. Those of "half-spaces" are
+        in single precision if `tol` is about 1e-4 or larger; the certificate includes their errors. Several classes
+        have one C, of which "scale" is the median of their scales.
 
     Attributes
     ----------
@@ -110,10 +110,10 @@ class MultipleKernelClassifier(MarginClassifier):
     def _problem(self, X: Array, y: Array, gates: Any, seed: int) -> MarginProblem:
         return MarginProblem(gates, y, GroupLasso(range(gates.k)))
 
-    @staticmethod
-    def _size(problem: MarginProblem) -> float:
+    def _default_cost(self, problem: MarginProblem) -> float:
         assert isinstance(problem.features, FittedKernels)
-        return float(length(balanced_weights(problem) * problem.features.lengths, axis=1).max()) or 1.0
+        size = float(length(labels_at_random(problem) * problem.features.lengths, axis=1).max())
+        return COST_SCALE / (size or 1.0)
 
     def _solve(
         self, data: FitData, costs: Sequence[Any], earlier: list[Solution | None], deadline: Deadline

@@ -81,9 +81,9 @@ class GLNClassifier(_GatedClassifier):
         H units with 2^b contexts each (`HyperplaneGates`).
     C : float or 'scale'
         Cost of slack; `inf` for the hard margin. Because the norm is not squared, all weights are zero below some C.
-        'scale' is C = 4.6/√(max_h Σ_i λ_i² ‖φ_h(x_i)‖²), about 4.6/(√n · length of the inputs), which falls with n as
-        the best C does; φ_h are the features of a group of the norm, and λ_i = c_i. With a free intercept and without
-        class weights, λ of the heavier class are scaled down to the sum of the other's: C is larger for a rare class.
+        'scale' is C = 4.6/√(max_h Σ_i c_i² ‖φ_h(x_i)‖²), about 4.6/(√n · length of the inputs), which falls with n as
+        the best C does; φ_h are the features of a group of the norm. With a free intercept, the c_i of the larger class
+        count times the ratio of the classes' sizes, so that C is larger if the other class is rare.
     norm : 'group-lasso', 'predictor-l2', 'frobenius' or a Norm
         Σ_h ‖ζ_h‖₂ (SVM-GLN), ‖β‖₂ of the predictors (SVM-L2), ‖ζ‖_F, or a norm for gates of these H units.
     cutoff : 'median', 'random', number or (low, high)

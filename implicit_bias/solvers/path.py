@@ -101,14 +101,11 @@ def zero_weights_up_to(problem: MarginProblem) -> float:
     >>> zero_weights_up_to(svm_gln([[2.0], [-2.0]], [1, -1], ConstantGate()))
     0.25
     """
-    size = problem.norm.dual(problem.adjoint(balanced_weights(problem)))
+    lam = np.full(problem.features.n, problem.sample_weight)
+    if problem.intercept:
+        lam = balanced(lam, problem.y)
+    size = problem.norm.dual(problem.adjoint(lam))
     return 1 / size if 0 < size < np.inf else 1.0
-
-
-def balanced_weights(problem: MarginProblem) -> Array:
-    """Return λ = c (n,); with a free intercept, those of the heavier class scaled down to Σ y_iλ_i = 0."""
-    c = np.full(problem.features.n, problem.sample_weight)
-    return balanced(c, problem.y) if problem.intercept else c
 
 
 def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> Array:
@@ -124,21 +121,37 @@ def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> 
     return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, ratio, count + 1)[1:]])
 
 
+def labels_at_random(problem: MarginProblem) -> Array:
+    """Return λ = c (n,); with a free intercept, of the larger class times the ratio of the classes' sizes.
+
+    The size of a class is (Σ_i c_i)²/Σ_i c_i², the number of its samples if all have the same weight.
+    """
+    lam = np.full(problem.features.n, problem.sample_weight)
+    classes = [(problem.y == sign) & (lam > 0) for sign in (1, -1)]
+    if problem.intercept and all(one.any() for one in classes):
+        weights = [lam[one] / lam[one].max() for one in classes]
+        sizes = [one.sum() ** 2 / np.square(one).sum() for one in weights]
+        for one, size in zip(classes, sizes, strict=True):
+            lam[one] *= min(sizes) / size
+    return lam
+
+
 def random_dual_norm(problem: MarginProblem) -> float:
     """Return s, the size of ‖Φᵀ(λ∘y)‖_* at random labels y, for the scale 1/s of C.
 
         s = max_h √(Σ_i λ_i² ‖φ_h(x_i)‖²) = max_h √E ‖Φ_hᵀ(λ∘y)‖²   for independent y_i = ±1 and ‖W‖ = Σ_h ‖w_h‖₂
 
-    h are the groups of the norm, and λ those of `zero_weights_up_to`: of the labels, only the classes' shares count,
-    and only with a free intercept. For a norm without groups, ‖·‖_*² is averaged over a few random y. If the labels are
-    random, zero weights are optimal up to about C = 1/s; larger C begin to fit noise. 1/s falls as 1/√n. 1 is returned
-    if all features are zero. This scale is ours.
+    h are the groups of the norm, and λ those of `labels_at_random`. For a norm without groups, ‖·‖_*² is averaged over
+    a few random y. If the labels are random, zero weights are optimal up to about C = 1/s; larger C begin to fit noise.
+    1/s falls as 1/√n. 1 is returned if all features are zero. This scale is ours.
 
     >>> from implicit_bias import ConstantGate, svm_gln
     >>> random_dual_norm(svm_gln([[3.0], [-4.0]], [1, -1], ConstantGate()))
     5.0
     """
-    features, form, lam = problem.features, problem.group_form, balanced_weights(problem)
+    features, form, lam = problem.features, problem.group_form, labels_at_random(problem)
+    largest = float(lam.max()) or 1.0
+    lam /= largest
     if form is None:
         random = np.random.default_rng(_SEED).choice([-1.0, 1.0], (RANDOM_LABELS, features.n))
         squares = np.array([problem.norm.dual(features.adjoint(lam * signs)) ** 2 for signs in random])
@@ -149,4 +162,4 @@ def random_dual_norm(problem: MarginProblem) -> float:
             lengths = lam[rows, None] * features.select(rows).mixed(form.expand).block_lengths()
             total += np.bincount(form.index, (lengths**2).sum(axis=0), len(total))
         size = float(np.sqrt(total.max()))
-    return size if 0 < size < np.inf else 1.0
+    return size * largest if 0 < size * largest < np.inf else 1.0

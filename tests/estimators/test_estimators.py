@@ -60,8 +60,9 @@ def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
     model = ib.GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight)
     inputs, signs = np.c_[X, np.ones(len(X))], np.where(y == "malignant", 1, -1)
     # Each sample opens one gate of every unit, so that ‖Φ_hᵀ(λ∘y)‖² is on average Σ λ_i² ‖x_i‖².
-    sums = np.where(signs == 1, weight[signs == 1].sum(), weight[signs == -1].sum())
-    lam = weight * sums.min() / sums
+    parts = [weight[signs == sign] for sign in (1, -1)]
+    sizes = np.where(signs == 1, *[part.sum() ** 2 / (part**2).sum() for part in parts])
+    lam = weight * sizes.min() / sizes
     assert pytest.approx(COST_SCALE / np.linalg.norm(lam[:, None] * inputs)) == model.C_
     problem = ib.svm_gln(inputs, signs, model.gates_, model.C_).replace(sample_weight=weight, intercept=True)
     assert model.certificate_.objective == pytest.approx(ib.solve(problem).objective, rel=3e-6)
@@ -71,6 +72,8 @@ def test_scale_of_the_cost_is_that_of_random_labels(cancer, wine):
     others = [np.where(wine[1] == name, 1.0, np.mean(wine[1] == name) / np.mean(wine[1] != name)) for name in range(3)]
     sizes = [np.linalg.norm(lam[:, None] * matrix) for lam, matrix in zip(others, features, strict=True)]
     np.testing.assert_allclose(hidden.C_, COST_SCALE / np.array(sizes))
+    lighter = ib.GLNClassifier(3, random_state=1).fit(X, y, sample_weight=weight * np.where(signs == 1, 1e-9, 1))
+    assert pytest.approx(COST_SCALE / np.linalg.norm((lam * (signs == -1))[:, None] * inputs), rel=1e-6) == lighter.C_
 
 
 def test_free_intercept_off_the_origin(cancer):
