@@ -6,10 +6,10 @@ from tests.cli.commands import answer
 
 def test_findings_as_json(tmp_path, monkeypatch, unpainted):
     monkeypatch.chdir(tmp_path)
-    code, document = answer("reproduce", "paper", "--redraw", ROOT / "data" / "paper", "--figure", "4")
+    code, document = answer("reproduce", "galu", "--redraw", ROOT / "data" / "galu", "--figure", "norms")
     assert code == 0
-    assert document["findings"]["cells"]["verdicts"][0].keys() == {"claim", "found", "threshold", "outcome"}
-    assert "results/paper-redrawn/report.html" in document["files"]
+    assert document["findings"]["norms"]["verdicts"][0].keys() == {"claim", "found", "threshold", "outcome"}
+    assert "results/galu-redrawn/findings.md" in document["files"]
 
 
 def test_the_limit_as_json(tmp_path, monkeypatch, unpainted):

@@ -126,12 +126,12 @@ test_bad_one_class = refusals(
 @pytest.mark.parametrize("nu", [0.1, 0.5])
 def test_linear_boundary_around_the_origin(nu):
     """If no weights of some norm have a mean slack of ν, InputError says so; CVXPY confirms it."""
-    X = np.random.default_rng(1).normal(size=(100, 5))
+    X = np.random.default_rng(1).normal(size=(40, 3))
     with pytest.raises(ib.InputError, match=r"no weights of a norm up to .* which is proved") as refusal:
         ib.OneClassMargin(LINEAR, nu=nu).fit(X)
-    weights = cp.Variable(5)
+    weights = cp.Variable(3)
     bound = float(re.findall(r"up to (\S+) have", str(refusal.value))[0])
-    slack = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - X @ weights)) / 100), [cp.norm(weights) <= bound])
+    slack = cp.Problem(cp.Minimize(cp.sum(cp.pos(1 - X @ weights)) / 40), [cp.norm(weights) <= bound])
     assert slack.solve(solver="CLARABEL") > nu
     with pytest.warns(UserWarning, match="all inputs have the same score"):
         model = ib.OneClassMargin(ib.GatedReLUClassifier(gates=ib.ConstantGate()), nu=nu).fit(X)

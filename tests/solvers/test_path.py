@@ -224,7 +224,7 @@ def test_what_cannot_be_certified_is_said(cancer):
     X, y = cancer
     conflict = np.vstack([X, X]), np.append(y, 1 - y)
     folds = StratifiedKFold(2, shuffle=True, random_state=1)
-    rough = ib.GLNClassifier(2, solver="SCS", tol=1e-15, random_state=1)
+    rough = ib.GLNClassifier(2, solver="CLARABEL", tol=1e-15, random_state=1)
     with pytest.warns(ConvergenceWarning, match="4 of 4 fits in the folds have a gap above tol=1e-15"):
         ib.MarginClassifierCV(rough, [0.1, 1.0], cv=folds).fit(X, y)
     with pytest.raises(ib.NotSeparableError, match=r"soft margin \(finite C\)"):

@@ -16,7 +16,7 @@ from tests.fuzz.exact import faults
 from tests.fuzz.judge import Raw
 
 
-def near_a_plane(e, n=200, d=10, seed=0):
+def near_a_plane(e, n=120, d=6, seed=0):
     """Return samples at a distance of e to 2e from a plane, on the side of their labels, and the plane's normal."""
     rng = np.random.default_rng(seed)
     normal = rng.normal(size=d)
