@@ -30,7 +30,7 @@ def test_a_solution_as_json(samples):
     assert {name: document["problem"][name] for name in expected} == expected
 
 
-VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--json")
+VERBOSE = ("solve", "s.npz", "--verbose", "--tol", "1e-3", "--C", "1", "--units", "3", "--json")
 
 
 @posix

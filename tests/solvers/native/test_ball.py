@@ -19,7 +19,7 @@ NORMS = {
     "nuclear, two contexts": NuclearNorm([0, 0, 1, 1] * 2, [0, 1] * 4),
 }
 
-SIZES = ((20, 8), 0.0), ((90, 3), 0.3)
+SIZES = ((20, 8), 0.0), ((50, 3), 0.3)
 #: Every norm at every C; sizes and intercepts alternate, so that each pair of values occurs.
 CASES = [
     (norm, C, *SIZES[(i + j) % 2], (i + j // 2) % 2 == 1)
