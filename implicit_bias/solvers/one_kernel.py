@@ -210,7 +210,8 @@ class _Dual:
             upper = min(size / self.mu + float(self.p @ np.maximum(1 - f, 0)), float(zero))
             # A large C multiplies the slack that rounding leaves.
             upper = min(upper, size / self.mu / f.min()) if f.min() > 0 else upper
-        self.gap = 1 - lower / upper if upper < np.inf else np.inf
+        # A value of 0 is rounding.
+        self.gap = 1 - lower / upper if 0 < upper < np.inf else np.inf
         if self.gap < self.best[0]:
             self.best = self.gap, self.s.copy(), self.outputs, self.mu
 

@@ -158,7 +158,8 @@ class Draw:
         if isinstance(value, np.ndarray | torch.Tensor):
             # Arrays of one number may be refused, or taken for the number.
             held = value.item() if value is not np.ma.masked and math.prod(value.shape) == 1 else None
-            return Given(value, held, note, "doubtful" if _is_true(accepts(held)) else "bad")
+            fine = _is_true(accepts(value if held is None else held))
+            return Given(value, held, note, "doubtful" if fine else "bad")
         return Given(value, _plain(value), note, "good" if _is_true(accepts(value)) else "bad")
 
     # What is done with it.

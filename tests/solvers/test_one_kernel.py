@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from implicit_bias import GroupLasso, MarginProblem, Status
+from implicit_bias import GroupLasso, MarginProblem, MultipleKernelClassifier, Status
 from implicit_bias._utils.limits import TooLargeError
 from implicit_bias.features.base import UnkeptFeatures
 from implicit_bias.solvers import Options, one_kernel
@@ -85,3 +85,11 @@ def test_no_memory_for_a_round(samples, monkeypatch):
 def test_limit(samples):
     for answer in solved(*samples, 0.3, max_seconds=1e-9)[0]:
         assert (answer.stopped, answer.iterations, answer.weights.any()) == (Status.TIME_LIMIT, 0, False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_objective_that_rounds_to_zero_ends_no_fit():
+    X = np.array([[67109421.0, 67109422.0], [67109420.0, 67109421.0]])
+    kernel = "poly", {"degree": 2, "coef0": 0.0, "gamma": 1.2334264602845384}
+    model = MultipleKernelClassifier(kernel, C=0.3435059911298323, normalise=False, tol=1e-3).fit(X, [-1, 1])
+    assert model.certificate_.objective >= model.certificate_.lower_bound >= 0
