@@ -360,6 +360,23 @@ def optimal(problem: ib.MarginProblem, *solver: Any, **options: Any) -> ib.Solut
     return found
 
 
+def constraints_of(rule: Callable[[cp.Variable], Any], W: cp.Variable) -> list[cp.Constraint]:
+    """Return the constraints that a rule gives for W, one or a list, as a list."""
+    given = rule(W)
+    return given if isinstance(given, list) else [given]
+
+
+def optimum(
+    case: ib.MarginProblem, rule: Callable[[cp.Variable], Any] = lambda W: [], solver: str = "CLARABEL"
+) -> float:
+    """Return the optimum by CVXPY on the dense features, without the package's reductions, under a rule for W."""
+    W, b = cp.Variable(case.features.shape[1:]), cp.Variable() if case.intercept else 0
+    missing = case.required_margin - cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C") + b)
+    paid, limits = (0, [missing <= 0]) if case.hard else (case.upper_bounds @ cp.pos(missing), [])
+    objective = cp.Minimize(case.norm.expression(W) + paid)
+    return float(cp.Problem(objective, [*limits, *constraints_of(rule, W)]).solve(solver=solver))
+
+
 def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 

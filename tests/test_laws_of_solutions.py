@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import re
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -12,15 +11,7 @@ import implicit_bias as ib
 from implicit_bias.metrics import normalised_margin, optimality_ratio
 from implicit_bias.solvers.base import Options
 from tests import cases
-from tests.cases import assert_refused, optimal
-
-
-def optimum(case):
-    """Return the optimum by CVXPY on the dense features, without the package's reductions."""
-    W, b = cp.Variable(case.features.shape[1:]), cp.Variable() if case.intercept else 0
-    missing = case.required_margin - cp.multiply(case.y, case.features.dense() @ cp.vec(W, order="C") + b)
-    paid, limits = (0, [missing <= 0]) if case.hard else (case.upper_bounds @ cp.pos(missing), [])
-    return float(cp.Problem(cp.Minimize(case.norm.expression(W) + paid), limits).solve(solver="CLARABEL"))
+from tests.cases import assert_refused, optimal, optimum
 
 
 @functools.cache

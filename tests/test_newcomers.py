@@ -13,7 +13,7 @@ from implicit_bias.gates import Gates
 from implicit_bias.norms import Norm
 from implicit_bias.solvers import SOLVERS, Answer
 from implicit_bias.solvers.base import Solver
-from tests.cases import assert_refused, inputs
+from tests.cases import assert_refused, inputs, optimal, optimum
 
 X = inputs(20, 4)
 Y = np.where(X @ [1.0, -1.0, 0.5, 0.0] > 0, 1.0, -1.0)
@@ -90,12 +90,8 @@ def reloaded(problem, folder):
 
 def assert_certified(problem):
     """Assert that `solve` certifies the optimum that CLARABEL finds on the dense matrix; return the solution."""
-    found = ib.solve(problem)
-    W = cp.Variable(problem.features.shape[1:])
-    margins = cp.multiply(problem.y, problem.features.dense() @ cp.vec(W, order="C"))
-    oracle = cp.Problem(cp.Minimize(problem.norm.expression(W)), [margins >= 1]).solve(solver="CLARABEL")
-    assert found.status is ib.Status.OPTIMAL
-    assert found.objective == pytest.approx(oracle, rel=1e-5)
+    found = optimal(problem)
+    assert found.objective == pytest.approx(optimum(problem), rel=1e-5)
     assert ib.certify(problem, found.weights, found.dual).gap <= 1e-6
     return found
 

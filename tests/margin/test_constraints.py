@@ -27,7 +27,7 @@ from implicit_bias import (
 from implicit_bias.certificate.feasible import Equations, feasible_point
 from implicit_bias.datasets.task import with_constant
 from implicit_bias.margin.constraints import LinearConstraints
-from tests.cases import assert_refused, inputs, optimal, problem, refusals
+from tests.cases import assert_refused, constraints_of, inputs, optimal, optimum, problem, refusals
 
 CONSTRAINTS = {
     "non-negative": lambda W: [W >= 0],
@@ -40,14 +40,9 @@ CONSTRAINTS = {
 @pytest.mark.parametrize("kind", CONSTRAINTS)
 @pytest.mark.parametrize(("norm", "C"), [("group lasso", 50.0), ("frobenius", 0.3), ("uneven groups", 50.0)])
 def test_constraints_are_certified(kind, norm, C):
-    plain = problem("contexts 2", norm, C)
-    case = dataclasses.replace(plain, constraints=CONSTRAINTS[kind], intercept=C < 1)
+    case = dataclasses.replace(problem("contexts 2", norm, C), constraints=CONSTRAINTS[kind], intercept=C < 1)
     solution = optimal(case, tol=1e-6)
-    program = dataclasses.replace(plain, C=case.C, intercept=case.intercept).cvxpy(reduce=False)
-    extra = CONSTRAINTS[kind](program.weights)
-    oracle = cp.Problem(program.objective, [*program.constraints, *(extra if isinstance(extra, list) else [extra])])
-    oracle.solve(solver="CLARABEL")
-    assert solution.objective == pytest.approx(oracle.value, rel=1e-5)
+    assert solution.objective == pytest.approx(optimum(case, CONSTRAINTS[kind]), rel=1e-5)
     assert solution.lower_bound > solve(dataclasses.replace(case, constraints=None)).lower_bound * (1 - 1e-9)
 
 
@@ -156,16 +151,12 @@ def separable_samples(n=40):
 def test_right_hand_sides_are_certified(kind, C, intercept):
     X, y = separable_samples()
     function = RIGHT_HAND_SIDES[kind]
-    solution = optimal(MarginProblem(GatedFeatures(X), y, Frobenius(), C, intercept=intercept, constraints=function))
-    W, b, xi = cp.Variable((1, 4)), cp.Variable(), cp.Variable(len(y), nonneg=True)
-    given = function(W)
-    limits = [cp.multiply(y, X @ W[0] + b * intercept) >= 1 - xi, *(given if isinstance(given, list) else [given])]
-    cost = cp.norm(W, "fro") + (0 if np.isinf(C) else C * cp.sum(xi))
-    oracle = cp.Problem(cp.Minimize(cost), limits + ([xi == 0] if np.isinf(C) else []))
+    case = MarginProblem(GatedFeatures(X), y, Frobenius(), C, intercept=intercept, constraints=function)
+    solution = optimal(case)
     for solver in {"CLARABEL", "ECOS"}.intersection(cp.installed_solvers()):
-        assert solution.objective == pytest.approx(oracle.solve(solver=solver), rel=1e-5), solver
-    W.value = solution.weights
-    for constraint in limits[1:]:
+        assert solution.objective == pytest.approx(optimum(case, function, solver), rel=1e-5), solver
+    W = cp.Variable((1, 4), value=solution.weights)
+    for constraint in constraints_of(function, W):
         assert np.max(constraint.violation()) <= 1e-12 * max(1.0, np.abs(solution.weights).max())
 
 
