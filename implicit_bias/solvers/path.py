@@ -129,8 +129,7 @@ def labels_at_random(problem: MarginProblem) -> Array:
     lam = np.full(problem.features.n, problem.sample_weight)
     classes = [(problem.y == sign) & (lam > 0) for sign in (1, -1)]
     if problem.intercept and all(one.any() for one in classes):
-        weights = [lam[one] / lam[one].max() for one in classes]
-        sizes = [one.sum() ** 2 / np.square(one).sum() for one in weights]
+        sizes = [np.sum(lam[one] / lam[one].max()) ** 2 / np.sum((lam[one] / lam[one].max()) ** 2) for one in classes]
         for one, size in zip(classes, sizes, strict=True):
             lam[one] *= min(sizes) / size
     return lam
