@@ -128,8 +128,8 @@ class InteractionClassifier(MarginClassifier):
             part = problem.replace(features=problem.features.select(rows), **parts)
             # C falls as 1/√n.
             C = self._default_cost(part) if self.C == "scale" else self.C * (len(X) / len(rows)) ** 0.5
-            share = 0.5 / (codes.max() + (codes.max() > 1))
-            deadline = Deadline(None if self.max_seconds is None else share * self.max_seconds)
+            count = codes.max() + 1 if codes.max() > 1 else 1
+            deadline = Deadline(None if self.max_seconds is None else self.max_seconds / (2 * count))
             for _ in range(self.rounds):
                 options: Any = {"tol": max(ROUGH, as_tolerance(self.tol)), "max_seconds": deadline.left()}
                 rough = solve(part.replace(C=C), self.solver, **options)

@@ -22,7 +22,7 @@ from implicit_bias.margin.solution import Solution, Status
 from implicit_bias.norms import GroupLasso
 from implicit_bias.solvers import Options
 from implicit_bias.solvers.expansions import solve_expansions
-from implicit_bias.solvers.path import labels_at_random
+from implicit_bias.solvers.path import balanced_weights
 
 #: Rows of a precomputed kernel that are copied at a time.
 TAKEN = 256
@@ -112,7 +112,7 @@ class MultipleKernelClassifier(MarginClassifier):
 
     def _default_cost(self, problem: MarginProblem) -> float:
         assert isinstance(problem.features, FittedKernels)
-        size = float(length(labels_at_random(problem) * problem.features.lengths, axis=1).max())
+        size = float(length(balanced_weights(problem) * problem.features.lengths, axis=1).max())
         return COST_SCALE / (size or 1.0)
 
     def _solve(

@@ -121,11 +121,8 @@ def path_values(problems: Iterable[MarginProblem], count: int, ratio: float) -> 
     return np.array([float(f"{C:.2g}") for C in least * np.geomspace(1, ratio, count + 1)[1:]])
 
 
-def labels_at_random(problem: MarginProblem) -> Array:
-    """Return λ = c (n,); with a free intercept, of the larger class times the ratio of the classes' sizes.
-
-    The size of a class is (Σ_i c_i)²/Σ_i c_i², the number of its samples if all have the same weight.
-    """
+def balanced_weights(problem: MarginProblem) -> Array:
+    """Return λ = c (n,); with a free intercept, the larger class's c_i times the ratio of sizes (Σ c_i)²/Σ c_i²."""
     lam = np.full(problem.features.n, problem.sample_weight)
     classes = [(problem.y == sign) & (lam > 0) for sign in (1, -1)]
     if problem.intercept and all(one.any() for one in classes):
@@ -140,7 +137,7 @@ def random_dual_norm(problem: MarginProblem) -> float:
 
         s = max_h √(Σ_i λ_i² ‖φ_h(x_i)‖²) = max_h √E ‖Φ_hᵀ(λ∘y)‖²   for independent y_i = ±1 and ‖W‖ = Σ_h ‖w_h‖₂
 
-    h are the groups of the norm, and λ those of `labels_at_random`. For a norm without groups, ‖·‖_*² is averaged over
+    h are the groups of the norm, and λ those of `balanced_weights`. For a norm without groups, ‖·‖_*² is averaged over
     a few random y. If the labels are random, zero weights are optimal up to about C = 1/s; larger C begin to fit noise.
     1/s falls as 1/√n. 1 is returned if all features are zero. This scale is ours.
 
@@ -148,7 +145,7 @@ def random_dual_norm(problem: MarginProblem) -> float:
     >>> random_dual_norm(svm_gln([[3.0], [-4.0]], [1, -1], ConstantGate()))
     5.0
     """
-    features, form, lam = problem.features, problem.group_form, labels_at_random(problem)
+    features, form, lam = problem.features, problem.group_form, balanced_weights(problem)
     largest = float(lam.max()) or 1.0
     lam /= largest
     if form is None:

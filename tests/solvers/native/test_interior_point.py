@@ -52,7 +52,7 @@ def random_problem(seed, n, d, k, norm, C=np.inf):
     C=st.sampled_from([np.inf, 1e-3, 0.1, 1.0, 30.0, 1e4]),
 )
 @example(seed=1, n=16, d=1, k=1, norm="frobenius", C=30.0).via("steps vanish in the first attempt")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_native_and_clarabel_agree(seed, n, d, k, norm, C):
     case = random_problem(seed, n, d, k, norm, C)
     ours, theirs = ib.solve(case, "NATIVE"), ib.solve(case, "CLARABEL")
