@@ -179,7 +179,7 @@ def _named(kernel: Any, X: Array, weight: Array | None, seed: int) -> tuple[str,
         if "columns" not in parameters or {"sets", "side"} & parameters.keys():
             raise InputError("half-spaces takes sets, or side, or columns and perhaps count; leave the others out")
         count = as_count(parameters.pop("count", 300), "count")
-        parameters["sets"] = SubsetGates(count, 2, parameters.pop("columns"), seed).fit(X).subsets_
+        parameters["sets"] = np.unique(SubsetGates(count, 2, parameters.pop("columns"), seed).fit(X).subsets_, axis=0)
     if name == "half-spaces" and "sets" in parameters:
         parameters["sets"] = [field.tolist() for field in receptive_fields(X.shape[1], sets=parameters["sets"])]
     return one_of(name, ["half-spaces", *sorted(PAIRWISE_KERNEL_FUNCTIONS)], "kernel"), parameters

@@ -30,7 +30,7 @@ PARAMETERS: dict[str, Any] = {
     "units": count(1, 3, np.int8(2), most=2000),
     "random_state": choice(0, 7, None, np.random.RandomState(1), also=_is_seed),
     # Whatever is empty weighs no class, says scikit-learn.
-    "class_weight": choice(None, "balanced", also=lambda v: v is None or (hasattr(v, "__len__") and not len(v))),
+    "class_weight": choice(None, "balanced", also=lambda v: v is None or (hasattr(v, "__len__") and np.size(v) == 0)),
     "norm": choice("group-lasso", "predictor-l2", "frobenius", Frobenius()),
     "multi_class": choice("ovr", "joint", "shared"),
     "gates": choice("random", ib.RandomHalfSpaces(2, always_on=True), ib.ConstantGate()),
