@@ -47,8 +47,8 @@ class MultipleKernelClassifier(MarginClassifier):
         "half-spaces" is the kernel of infinitely many gated units, ((1 − θ/π)^b − (1 − l) 2⁻ᵇ) ⟨x, z⟩ for the angle θ
         of x and z, with the parameters b = `hyperplanes` (1) and l = `linear` (1): the limit of SVM-Fro for l = 1, and
         of SVM-L2 for l = 0. With `fit_intercept=True` the hyperplanes have offsets. For local units it is the sum over
-        patches of square images, `side` × `side` at distances `stride` (1), over `sets` of columns, or over up to `count`
-        (300) different random sets of `columns` columns, drawn by `random_state`; the constant input is in each of these.
+        patches of square images, `side` × `side` at distances `stride` (1), over `sets` of columns, or over at most
+        `count` (300) different random sets of `columns` columns, each with the constant input, drawn by `random_state`.
     normalise : bool
         If True, s_m is the (weighted) mean of k_m(x, x) over the training samples; otherwise s_m = 1, and the norm
         penalises kernels with small values more.
