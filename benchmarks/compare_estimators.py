@@ -2,11 +2,12 @@
 
 Every model gets standardised inputs. 70 % of a table's samples train, at most 40 000, the rest tests. Models of others
 choose their one parameter of the search by three-fold cross-validation on at most 3000 training samples (trees have
-none); ours have their defaults, the kernel 100 sets of 6 columns and tol=1e-3, and the C of "interactions, CV" is one of
-seven multiples of the default, chosen in the same way, times √(m/n) for a choice on m of n samples. Then one fit and
-one prediction of the test samples are timed, in CPU seconds of one thread, and the process's peak of memory is taken.
-Settled before InteractionClassifier was run: on average at most a point below the best of the others (aim: .3), and at
-least SVC on ten of twelve tables. --store keeps finished cells.
+none); ours have their defaults, the kernel 100 sets of 6 columns and tol=1e-3. "CV" chooses C in the same way, among
+multiples of the default, seven for interactions and four for the kernel, which may instead be the one of all columns;
+of n samples, C is √(m/n) times the choice on m. Then one fit and one prediction of the test samples are timed, in CPU
+seconds of one thread, and the process's peak of memory is taken. Settled before InteractionClassifier or the kernel
+with CV were run: on average at most a point below the best of the others (aim: .3), and at least SVC on ten of twelve
+tables. --store keeps finished cells.
 
 --held-out compares settings of InteractionClassifier and of the half-space kernel, one changed at a time, on a third of
 at most 4000 training samples of split 0, on eighteen tables. The setting of the largest mean gain over the splits
@@ -26,7 +27,7 @@ from common import Store, memory_baseline, memory_peak, run, seconds_text, timed
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, ParameterGrid, train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
@@ -43,7 +44,8 @@ from implicit_bias import (
 )
 
 MOST_FIT, MOST_SEARCHED = 40_000, 3000
-#: Values of C for "interactions, CV", as multiples of the default.
+SETS_OF_SIX = {"columns": 6, "count": 100, "hyperplanes": 3}
+#: Values of C for "CV", as multiples of the default.
 MULTIPLES = np.array([0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0])
 #: Tables of more training samples have one split.
 ONE_SPLIT_FROM = 10_000
@@ -54,7 +56,7 @@ def half_spaces(seed: int, **parameters: Any) -> MultipleKernelClassifier:
     return MultipleKernelClassifier([("half-spaces", parameters)], fit_intercept=True, tol=1e-3, random_state=seed)
 
 
-Model = tuple[Callable[[int], BaseEstimator], dict[str, list[Any]]]
+Model = tuple[Callable[[int], BaseEstimator], dict[str, Any]]
 THEIRS: dict[str, Model] = {
     "boosted trees": (lambda seed: HistGradientBoostingClassifier(random_state=seed), {}),
     "random forest": (lambda seed: RandomForestClassifier(random_state=seed), {}),
@@ -70,8 +72,12 @@ OURS: dict[str, Model] = {
     "GLN": (lambda seed: GLNClassifier(random_state=seed), {}),
     "gated ReLU": (lambda seed: GatedReLUClassifier(random_state=seed), {}),
     "interactions": (lambda seed: InteractionClassifier(random_state=seed), {}),
-    "interactions, CV": (lambda seed: InteractionClassifier(random_state=seed), {"C": []}),
-    "half-space kernel": (lambda seed: half_spaces(seed, columns=6, count=100, hyperplanes=3), {}),
+    "interactions, CV": (lambda seed: InteractionClassifier(random_state=seed), {"C": MULTIPLES}),
+    "half-space kernel": (lambda seed: half_spaces(seed, **SETS_OF_SIX), {}),
+    "half-space kernel, CV": (
+        lambda seed: half_spaces(seed, **SETS_OF_SIX),
+        {"C": MULTIPLES[::2], "kernels": [[("half-spaces", SETS_OF_SIX)], [("half-spaces", {"hyperplanes": 2})]]},
+    ),
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "interactions": {},
@@ -102,8 +108,8 @@ def measure(data: str, model: str, split: int) -> dict[str, Any]:
     name = pipeline.steps[-1][0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if model == "interactions, CV":
-            pipeline.set_params(**{f"{name}__C": chosen_cost(pipeline, X_fit, y_fit)})
+        if grid and model in OURS:
+            pipeline[-1].set_params(**chosen(pipeline, X_fit, y_fit, **grid))
         elif grid:
             search = GridSearchCV(pipeline, {f"{name}__{key}": values for key, values in grid.items()}, cv=3)
             search = search.set_params(refit=False).fit(X_fit[:MOST_SEARCHED], y_fit[:MOST_SEARCHED])
@@ -129,12 +135,16 @@ def measure(data: str, model: str, split: int) -> dict[str, Any]:
     }
 
 
-def chosen_cost(pipeline: Pipeline, X: np.ndarray, y: np.ndarray) -> float:
-    """Return the C of the pipeline's last step for all samples, of the best of the `MULTIPLES` for the first ones."""
+def chosen(pipeline: Pipeline, X: np.ndarray, y: np.ndarray, C: np.ndarray, **grid: list[Any]) -> dict[str, Any]:
+    """Return the best parameters of the last step for the first samples; C are multiples of the default, for all."""
     first, labels = clone(pipeline[0]).fit_transform(X[:MOST_SEARCHED]), y[:MOST_SEARCHED]
-    default = clone(pipeline[1]).set_params(tol=1e-3)
-    costs = float(np.max(clone(default).fit(first, labels).C_)) * MULTIPLES
-    return float(MarginClassifierCV(default, costs, cv=3).fit(first, labels).C_ * np.sqrt(len(first) / len(X)))
+    found: list[tuple[float, dict[str, Any]]] = []
+    for values in ParameterGrid(grid):
+        default = clone(pipeline[1]).set_params(tol=1e-3, **values)
+        search = MarginClassifierCV(default, np.max(clone(default).fit(first, labels).C_) * C, cv=3).fit(first, labels)
+        values["C"] = float(search.C_ * np.sqrt(len(first) / len(X)))
+        found.append((search.scores_.mean(axis=0).max(), values))
+    return max(found, key=lambda pair: pair[0])[1]
 
 
 def held_out(data: str, setting: str, split: int) -> dict[str, Any]:
