@@ -65,7 +65,7 @@ def gram(A: Any) -> Any:
     [[5.0, 11.0], [11.0, 25.0]]
     """
     A = sparse_if_faster(A)
-    if isinstance(A, np.ndarray):
+    if isinstance(A, np.ndarray) and len(A) > ROWS:
         return symmetric_blocks(len(A), lambda rows, columns: A[rows] @ A[columns].T, A.dtype)
     return (A @ A.T).toarray() if sp.issparse(A) else A @ A.T
 

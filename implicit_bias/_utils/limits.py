@@ -56,8 +56,8 @@ class Deadline:
         self._begin, self.interrupted = time.perf_counter(), False
         #: True while `call` runs a function of the user, in which Ctrl-C raises KeyboardInterrupt as usual.
         self._outside = False
-        #: The deadline of which this one is a `part`.
-        self._parent: Deadline | None = None
+        #: The deadline that Ctrl-C interrupts: of a `part` the one that it is a part of, otherwise this one.
+        self._whole = self
 
     @property
     def seconds(self) -> float:
@@ -69,37 +69,33 @@ class Deadline:
 
     def passed(self, ahead: float = 0.0) -> bool:
         """Return True after Ctrl-C, or if the time will be up in `ahead` seconds: before a step that takes so long."""
-        return self._is_interrupted() or self.seconds + ahead > self._seconds
+        return self._whole.interrupted or self.seconds + ahead > self._seconds
 
     @property
     def reason(self) -> str:
         """'interrupted' after Ctrl-C, 'max_seconds' if only the time is up, or '' if the computation may go on."""
-        return "interrupted" if self._is_interrupted() else "max_seconds" if self.passed() else ""
+        return "interrupted" if self._whole.interrupted else "max_seconds" if self.passed() else ""
 
     def part(self, share: float) -> "Deadline":
         """Return a deadline, without a block, that has `share` of the time left from now on; Ctrl-C here ends both."""
         part = Deadline(self.left(share))
-        part._parent = self
+        part._whole = self._whole
         return part
 
     def interrupt(self) -> None:
-        """Set `interrupted` here and in the blocks around, or in a part's parent."""
-        if self._parent is not None:
-            self._parent.interrupt()
-            return
-        for one in _blocks[: _blocks.index(self) + 1] if self in _blocks else [self]:
+        """Set `interrupted` here, for a part in the whole, and in the blocks around."""
+        whole = self._whole
+        for one in _blocks[: _blocks.index(whole) + 1] if whole in _blocks else [whole]:
             one.interrupted = True
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
         """Return the result of a function of the user; Ctrl-C ends it at once, and None is returned."""
-        if self._parent is not None:
-            return self._parent.call(function, *arguments)
         with Interruptible() as run:
-            self._outside = True
+            self._whole._outside = True
             try:
                 return function(*arguments)
             finally:
-                self._outside = False
+                self._whole._outside = False
         if run.interrupted:
             self.interrupt()
         return None
@@ -117,9 +113,6 @@ class Deadline:
             _blocks.remove(self)
             if not _blocks:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _is_interrupted(self) -> bool:
-        return self.interrupted or (self._parent is not None and self._parent._is_interrupted())
 
 
 class _SecondInterrupt(KeyboardInterrupt):

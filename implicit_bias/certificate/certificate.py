@@ -347,9 +347,9 @@ def _bounded_dual_objective(problem: MarginProblem, lam: Array, mu: Array, V: Ar
     relative = float((lam / problem.upper_bounds).max())
     size = max(size, 1 / LARGEST**1.05)
     total = _dual_objective(problem, lam, mu)
+    bound = total * (1 - 8 * UNIT) / max(size, relative * (1 + 2 * UNIT))
     # A finite λ never proves an infinite bound.
-    bounds = (total * (1 - 8 * UNIT) / max(size, relative * (1 + 2 * UNIT)), total / max(least, relative, 1 / LARGEST))
-    return _Lower(lam, mu, V, *(min(float(bound), MOST) for bound in bounds))
+    return _Lower(lam, mu, V, min(bound, MOST), min(total / max(least, relative, 1 / LARGEST), MOST))
 
 
 def _dual_objective(problem: MarginProblem, lam: Array, mu: Array) -> float:

@@ -91,8 +91,11 @@ class GatedFeatures(Features):
 
     def magnitudes(self, W: Any) -> Array:
         W = np.abs(as_numbers(W, (self.k, self.d), "weights"))
-        chunks = ((np.abs(self.X[rows]), np.abs(self.gate_values[rows])) for rows in row_blocks(self.n))
-        return np.concatenate([np.einsum("nk,nk->n", X @ W.T, G) for X, G in chunks])
+        sums = [
+            np.einsum("nk,nk->n", np.abs(self.X[rows]) @ W.T, np.abs(self.gate_values[rows]))
+            for rows in row_blocks(self.n)
+        ]
+        return np.concatenate(sums)
 
     def adjoint(self, a: Any) -> Array:
         """Return Φᵀa = (G ∘ a)ᵀ X, shape (k, d), for sample weights a (n,)."""
@@ -131,7 +134,7 @@ class GatedFeatures(Features):
     @property
     def _vanishing(self) -> float:
         """Largest absolute error of a product of three factors in which the product of the first two underflows."""
-        return float(TINY) * max(1.0, *(float(sizes.max()) for sizes in self._largest))
+        return float(TINY * max(1.0, *map(np.max, self._largest)))
 
     @cached_property
     def _largest(self) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -54,12 +54,6 @@ class Point:
         #: (λ, η, w) and (z, s, u).
         self.first, self.second = values[:m], values[m : 2 * m]
         self.lam, self.eta, self.rho, self.nu = values[:n], values[n : n + H], values[2 * m], values[2 * m + 1 :]
-
-    @classmethod
-    def of(cls, first: list[Tensor], second: list[Tensor], rho: Tensor, nu: Tensor) -> Self:
-        """Return the point of these parts: [λ, η, w], [z, s, u], ρ and (ν, b)."""
-        n, H, more = map(len, first)
-        return cls(library(nu).hstack([*first, *second, rho, nu]), n, H, n + H + more)
 
     def split(self, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the numbers of λ and z, of η and s, and of w and u, given one for each pair, shape (m,)."""
@@ -200,7 +194,8 @@ class Program:
         if self.margin_rhs is not None:
             # The margin of a homogeneous row may be negative: a residual, until it vanishes.
             z = library(f).maximum(z, 0.1 * abs(f).mean())
-        return Point.of([lam, eta, w], [z, (rho - q / rho) / 2, u], rho, library(f).hstack([nu, b]))
+        values = library(f).hstack([lam, eta, w, z, (rho - q / rho) / 2, u, rho, nu, b])
+        return Point(values, len(lam), len(eta), len(lam) + len(eta) + len(w))
 
     def residual(self, at: Point, q: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
         """Return the residuals of the iterate, with q_h = λᵀK_hλ/ρ² and f = K(η)λ/ρ.
@@ -288,10 +283,11 @@ class NewtonSystem:
         """Return the predictor if `guess` is None, else the corrector: towards products of `target`.
 
         The corrector includes the second-order terms of `guess`. If it has room for less than half of itself, or
-        would increase μ, it is compared with the direction without these terms, and the better one is returned,
-        `_recentred`.
+        would increase μ, it is compared with the direction without these terms, and the better one is kept. If that
+        one is short, it is compared with the direction with a centrality correction (Gondzio): the products at a point
+        beyond the longest step are corrected to at most `spread` times `target`, and at least the inverse share.
         """
-        products = self.at.products
+        products, settings = self.at.products, self.kernels.settings
         if guess is None:
             return self.solution(self.residual, products)
         centred = products - self._paired(target)
@@ -302,19 +298,7 @@ class NewtonSystem:
             plain = self.solution(self.residual, centred)
             farthest = max(step, plain, key=lambda direction: direction.longest)
             step = min(step, plain, key=self._left) if self._left(step) > self.mu else farthest
-        return self._recentred(step, target)
-
-    def _paired(self, values: Any) -> Any:
-        """Return a number for all pairs, or one for each, shape (m,), with 0 for products that are 0."""
-        return values if self.at.unpaired is None else values * ~self.at.unpaired
-
-    def _recentred(self, step: Direction, target: float) -> Direction:
-        """Return `step` or, if it is short and this is better, the direction with a centrality correction (Gondzio).
-
-        The products at a point beyond the longest step are corrected to at most `spread` times `target`, and at least
-        the inverse share. With coarse factors, one more solution would take longer than it saves.
-        """
-        settings = self.kernels.settings
+        # With coarse factors, one more solution would take longer than it saves.
         if not step.longest < settings.short_step or self.factor.coarse:
             return step
         moved = self.at.moved(min(1.0, step.longest + settings.beyond), step).products
@@ -324,6 +308,10 @@ class NewtonSystem:
         longer = self.solution(residual, products - self._paired(change))
         better = longer.longest > step.longest + settings.longer and self._left(longer) < self._left(step)
         return longer if better else step
+
+    def _paired(self, values: Any) -> Any:
+        """Return a number for all pairs, or one for each, shape (m,), with 0 for products that are 0."""
+        return values if self.at.unpaired is None else values * ~self.at.unpaired
 
     def ahead(self, guess: Direction, share: float = 1.0) -> float:
         """Return μ of the point that a `share` of the longest step leads to."""
@@ -344,7 +332,11 @@ class NewtonSystem:
         return reached
 
     def solution(self, residual: tuple[Tensor, Tensor], products: Tensor) -> Direction:
-        """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw."""
+        """Return the step that, to first order, removes `residual` and subtracts `products` (m,) from λz, ηs and uw.
+
+        It is in double precision. If a partial factor takes too many products, a whole one replaces it, and one in
+        doubles a whole one in single precision.
+        """
         at, box, H, xp = self.at, self.program.box, len(self.q), library(products)
         z, s, u = at.split(products / at.first)
         a, right = -residual[0] - z, -residual[1]
@@ -352,7 +344,10 @@ class NewtonSystem:
         if box is not None:
             a += u
             right[H] -= box @ u
-        lam, small = self._solved(a, right)
+        while (solution := self.factor.solve_to(self.kernels.settings, a, right, self.kernels.affordable)) is None:
+            partial, self.partial = self.partial, False
+            self._prepare(exact=not partial)
+        lam, small = solution
         first = xp.concatenate([lam, small[:H]] if box is None else [lam, small[:H], box * small[H] - lam])
         second = at.second * first
         second += products
@@ -360,18 +355,6 @@ class NewtonSystem:
         direction = Direction(xp.concatenate([first, second, small[H:]]), *at.shape)
         direction.longest, direction.removes = at.room(direction), (residual, products)
         return direction
-
-    def _solved(self, a: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-        """Return Δλ and (Δη, Δν, Δρ) for the right-hand sides `a` and `right`, in double precision.
-
-        If a partial factor takes too many products, a whole one replaces it, and one in doubles a whole one in single
-        precision.
-        """
-        affordable, settings = self.kernels.affordable, self.kernels.settings
-        while (solution := self.factor.solve_to(settings, a, right, affordable)) is None:
-            partial, self.partial = self.partial, False
-            self._prepare(exact=not partial)
-        return solution
 
 
 @dataclass(frozen=True)

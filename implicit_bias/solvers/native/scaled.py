@@ -398,11 +398,12 @@ def contrasts(
 
 def _turn(members: list[np.ndarray], constant: Array, settings: Settings) -> tuple[sp.csr_array | Array, np.ndarray]:
     """Return L (k̂, k'), with a constant column first if a `constant` (H,) is not 0, and the groups of the others."""
+    rows, columns, values, owners = list[np.ndarray](), list[np.ndarray](), list[Array](), list[int]()
     first = np.flatnonzero(constant)[:1]
-    rows = [members[h] for h in first]
-    columns = [0 * group for group in rows]
-    values = [np.full(len(group), 1 / constant[h]) for h, group in zip(first, rows, strict=True)]
-    owners: list[int] = []
+    for h in first:
+        rows.append(members[h])
+        columns.append(0 * members[h])
+        values.append(np.full(len(members[h]), 1 / constant[h]))
     for h, group in enumerate(members):
         i, j, entries, width = _rotation(len(group), bool(constant[h]))
         rows.append(group[i])
