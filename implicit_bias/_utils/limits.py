@@ -159,7 +159,7 @@ def free_memory() -> float:
     with suppress(OSError, ValueError, IndexError):
         free.append(1024.0 * int(SYSTEM.read_text().partition("MemAvailable:")[2].split(maxsplit=1)[0]))
     with suppress(OSError, ValueError):
-        most, used = (int((CONTAINER / f"memory.{name}").read_text()) for name in ("max", "current"))
+        most, used = int((CONTAINER / "memory.max").read_text()), int((CONTAINER / "memory.current").read_text())
         rows = dict(line.split() for line in (CONTAINER / "memory.stat").read_text().splitlines())
         # `current` includes the file cache, which can be freed.
         free.append(float(max(0, most - used + int(rows.get("inactive_file", 0)))))

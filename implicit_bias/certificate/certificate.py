@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ NEAR_ONE = 0.5
 POWER_OF_TWO_TOL = 0.02
 #: Largest float.
 MOST = float(np.finfo(float).max)
+#: Returns the bound of an `_Upper` or a `_Lower`.
+BOUND = attrgetter("bound")
 
 
 @np.errstate(all="ignore")
@@ -90,7 +93,7 @@ def certify(
     if _imprecise(upper, _gap(upper.bound, lower.bound)):
         upper = _precise_upper_bound(problem, points, upper)
     if _imprecise(lower, _gap(upper.bound, lower.bound)):
-        lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=lambda one: one.bound)
+        lower = max(_lower_bound(problem, lam, mu, precise=True), lower, key=BOUND)
         if _imprecise(upper, _gap(upper.bound, lower.bound)):
             upper = _precise_upper_bound(problem, points, upper)
     if np.isinf(upper.bound) and (problem.hard or not points) and problem.features.unresolved == 0:
@@ -129,7 +132,7 @@ def _feasible_points(problem: MarginProblem, W: Array, b: float) -> list[Any]:
 
 def _precise_upper_bound(problem: MarginProblem, points: list[Any], upper: _Upper) -> _Upper:
     """Return the upper bound by error-free summation, or `upper` if underflow makes the new bound worse."""
-    return min(_upper_bound(problem, points, precise=True), upper, key=lambda one: one.bound)
+    return min(_upper_bound(problem, points, precise=True), upper, key=BOUND)
 
 
 def _gap(objective: float, lower: float) -> float:
@@ -203,14 +206,15 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     """
     if problem.affine:
         each = (_bounded_objective(problem, W, b, *problem.margins_bounded(W, b, precise), D) for W, b, *D in points)
-        return min(each, key=lambda one: one.bound)
+        return min(each, key=BOUND)
     W, b, *D = points[0]
     f, error = problem.margins_bounded(W, b, precise)
     t = _best_multiple(problem, W, f - error)
     if not precise and (t == 0 or _normal(t * W, W)):
         # The product with t rounds every term once more; `error` counts at least six roundings of each.
         more = t * (1.5 * error + 2 * UNIT * abs(b))
-        scaled = _bounded_objective(problem, t * W, t * b, t * f, more, _distances(t, W, b, *D))
+        rounding = _distances(t, W, b, D[0]) if D else None
+        scaled = _bounded_objective(problem, t * W, t * b, t * f, more, rounding)
         # Large errors reduce t, up to 0, where they vanish.
         most = _best_multiple(problem, W, f + error)
         least = _objective(problem, most * problem.norm.value(W), most * (f + error))
@@ -222,10 +226,10 @@ def _upper_bound(problem: MarginProblem, points: list[Any], precise: bool = Fals
     near = (f > 0) & (abs(t * f - problem.required_margin) <= NEAR_MARGIN * problem.required_margin)
     larger = [] if problem.hard or not near.any() else [t * (1 + 4 * float((error[near] / f[near]).max()))]
     multiples = [(s, s * W, s * b) for s in [t, *larger, *close]]
-    tried = [
-        _bounded_objective(problem, sW, sb, *problem.margins_bounded(sW, sb, precise), _distances(s, W, b, *D))
-        for s, sW, sb in multiples
-    ]
+    tried = []
+    for s, sW, sb in multiples:
+        rounding = _distances(s, W, b, D[0]) if D else None
+        tried.append(_bounded_objective(problem, sW, sb, *problem.margins_bounded(sW, sb, precise), rounding))
     return _best(min, tried)
 
 
@@ -240,10 +244,8 @@ def _entrywise_bound(problem: MarginProblem, W: Array) -> float:
     return float((sizes * each).sum()) * (1 + norm.rounding(*W.shape))
 
 
-def _distances(t: float, W: Array, b: float, D: Array | None = None) -> tuple[Any, float] | None:
-    """Return distances of rounded tW and tb from t times a point that is at most D (k, d) from W; None without D."""
-    if D is None:
-        return None
+def _distances(t: float, W: Array, b: float, D: Array) -> tuple[Array, float]:
+    """Return distances of rounded tW and tb from t times a point that is at most D (k, d) from W."""
     share = 0.0 if math.frexp(t)[0] == 0.5 and _normal(t * np.append(W, b), np.append(W, b)) else UNIT
     return t * D + share * np.abs(t * W) + TINY * ((D > 0) | (share > 0)), share * abs(t * b) + TINY * (share > 0)
 
@@ -312,8 +314,8 @@ def _imprecise(one: _Upper | _Lower, gap: float) -> bool:
 
 def _best(choose: Any, bounds: list[Any]) -> Any:
     """Return the best of the bounds, by `min` or `max`, or the first one unless they differ by more than rounding."""
-    values = [one.bound for one in bounds]
-    return bounds[values.index(choose(values)) if max(values) > min(values) * (1 + ACCEPTED_ERROR) else 0]
+    least, most = min(bounds, key=BOUND).bound, max(bounds, key=BOUND).bound
+    return choose(bounds, key=BOUND) if most > least * (1 + ACCEPTED_ERROR) else bounds[0]
 
 
 def _lower_bound(problem: MarginProblem, lam: Array, mu: Array, precise: bool = False) -> _Lower:

@@ -117,10 +117,8 @@ class MarginProblem:
             raise InputError(
                 f"{self.norm!r} is zero for some nonzero weights and does not support constraints; choose another norm"
             )
-        if self.features.kept:
-            self._check_samples()
-
-    def _check_samples(self) -> None:
+        if not self.features.kept:
+            return
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
         checks.check_range(

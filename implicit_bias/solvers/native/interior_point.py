@@ -287,17 +287,19 @@ class NewtonSystem:
         one is short, it is compared with the direction with a centrality correction (Gondzio): the products at a point
         beyond the longest step are corrected to at most `spread` times `target`, and at least the inverse share.
         """
-        products, settings = self.at.products, self.kernels.settings
+        products, settings, share = self.at.products, self.kernels.settings, self.kernels.settings.to_boundary
         if guess is None:
             return self.solution(self.residual, products)
         centred = products - self._paired(target)
         (lam, rest), (more, other) = self.residual, self.program.second_order(self.at, guess, self.q, self.P)
         step = self.solution((lam + more, rest + other), centred + guess.products)
-        if step.longest < 0.5 or self._left(step) > self.mu:
+        if step.longest < 0.5 or self.ahead(step, share) > self.mu:
             # Second-order terms of a guess with little room may leave no room, or make the iterates oscillate.
             plain = self.solution(self.residual, centred)
-            farthest = max(step, plain, key=lambda direction: direction.longest)
-            step = min(step, plain, key=self._left) if self._left(step) > self.mu else farthest
+            if self.ahead(step, share) > self.mu:
+                step = min(step, plain, key=lambda direction: self.ahead(direction, share))
+            else:
+                step = max(step, plain, key=lambda direction: direction.longest)
         # With coarse factors, one more solution would take longer than it saves.
         if not step.longest < settings.short_step or self.factor.coarse:
             return step
@@ -306,8 +308,8 @@ class NewtonSystem:
         change = (moved.clip(least, most) - moved).clip(-most, None)
         residual, products = step.removes
         longer = self.solution(residual, products - self._paired(change))
-        better = longer.longest > step.longest + settings.longer and self._left(longer) < self._left(step)
-        return longer if better else step
+        farther = longer.longest > step.longest + settings.longer
+        return longer if farther and self.ahead(longer, share) < self.ahead(step, share) else step
 
     def _paired(self, values: Any) -> Any:
         """Return a number for all pairs, or one for each, shape (m,), with 0 for products that are 0."""
@@ -317,9 +319,6 @@ class NewtonSystem:
         """Return μ of the point that a `share` of the longest step leads to."""
         at, step = self.at, share * guess.longest
         return float((at.first + step * guess.first) @ (at.second + step * guess.second)) / at.shape[2]
-
-    def _left(self, direction: Direction) -> float:
-        return self.ahead(direction, self.kernels.settings.to_boundary)
 
     def moved(self, direction: Direction) -> Point | None:
         """Return the iterate after most of the longest step; None if this step is too short or not finite."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import copy
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import scipy.linalg
@@ -43,6 +43,8 @@ class ScaledProblem(ABC):
 
     def __init__(self, problem: MarginProblem, form: GroupForm, device: str, settings: Settings, scale: float) -> None:
         self.problem, self.device, self.settings, self.scale = problem, device, settings, scale
+        #: Returns values on the device; they must not be written to.
+        self.to_device = partial(on_device, device=device)
         self.n = problem.features.n
         self.expand, self.index, self.H = form.expand, form.index, form.count
         # Upper bounds of λ. Zero would mean an equality.
@@ -52,10 +54,6 @@ class ScaledProblem(ABC):
         self.intercept_scale = float(length(column)) / np.sqrt(self.n)
         self.positive = self.to_device(problem.y > 0)
         self.intercept_column = self.to_device(column / self.intercept_scale) if problem.intercept else None
-
-    def to_device(self, values: np.ndarray | sp.csr_array) -> Tensor:
-        """Return the values on the device; they must not be written to."""
-        return on_device(values, self.device)
 
     @abstractmethod
     def group_kernels(self, rows: Tensor, more: Tensor | None = None) -> kernels.GroupKernels:
@@ -192,13 +190,13 @@ class GatedProblem(ScaledProblem):
         input_scale = float(length(features.input_lengths / problem.required_margin)) / np.sqrt(features.n) or 1.0
         super().__init__(problem, form, device, settings, gate_scale * input_scale)
         gates /= gate_scale
-        self._prepare(input_scale, lambda: [gates[rows] for rows in row_blocks(features.n)])
+        self._prepare(input_scale, gates.__getitem__, row_blocks(features.n))
         self.X = sparse_if_faster(self.to_device(features.X))
         self.G = self.to_device(np.ascontiguousarray(gates @ self.turn))
 
-    def _prepare(self, input_scale: float, parts: Callable[[], Iterable[Array]]) -> None:
+    def _prepare(self, input_scale: float, gates: Callable[[slice], Array], blocks: list[slice]) -> None:
         """Set the attributes of gates and inputs; `inputs` are those that are not zero in every sample."""
-        self.turn, share = contrasts(parts, self.index, self.settings)
+        self.turn, share = contrasts(gates, blocks, self.index, self.settings)
         self.signs = self.to_device(self.problem.y / self.problem.required_margin / input_scale)
         self.inputs = self.to_device(np.flatnonzero(self.problem.features.largest().any(axis=0)))
         self.share = self.to_device(share)
@@ -276,7 +274,7 @@ class ChunkedProblem(GatedProblem):
         size = float(length(self.mixed.row_norms() / problem.required_margin))
         scale = size / np.sqrt(features.n * form.count) or 1.0
         ScaledProblem.__init__(self, problem, form, device, settings, scale)
-        self._prepare(scale, lambda: map(self.mixed.gates, features.X.chunks))
+        self._prepare(scale, self.mixed.gates, features.X.chunks)
 
     def inputs_of(self, rows: Tensor) -> Tensor:
         return self.to_device(self.mixed.X[as_numpy(rows)])
@@ -367,27 +365,27 @@ def scaled(problem: MarginProblem, form: GroupForm, device: str, settings: Setti
 
 
 def contrasts(
-    parts: Callable[[], Iterable[Array]], index: np.ndarray, settings: Settings
+    gates: Callable[[slice], Array], blocks: list[slice], index: np.ndarray, settings: Settings
 ) -> tuple[sp.csr_array | Array, sp.csr_array | Array]:
     """Return matrices L and S of fewer columns with the same kernels as gate values G (n, k̂).
 
-    For columns g' of GL, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ, where the groups 0…H − 1 of G are `index` (k̂,). Each
-    call of `parts()` yields G, some rows at a time. A group whose gate values have the same sum, not 0, in every sample
-    (one-hot contexts, an always-on gate) is rotated by Helmert's orthogonal matrix to that constant and c − 1
-    contrasts; all groups then share one constant column. Columns that are zero in every sample are left out. Groups of
-    more than `contrasts_up_to` columns remain as they are.
+    For columns g' of GL, Σ_{j∈h} g_j g_jᵀ = Σ_j S_jh g'_j g'_jᵀ, where the groups 0…H − 1 of G are `index` (k̂,).
+    `gates(rows)` returns the rows of G in a slice, one of `blocks`. A group whose gate values have the same sum, not 0,
+    in every sample (one-hot contexts, an always-on gate) is rotated by Helmert's orthogonal matrix to that constant and
+    c − 1 contrasts; all groups then share one constant column. Columns that are zero in every sample are left out.
+    Groups of more than `contrasts_up_to` columns remain as they are.
     """
     sizes, order = np.bincount(index), np.argsort(index, kind="stable")
     H, starts = len(sizes), np.cumsum(sizes) - sizes
     low, high = np.full(H, np.inf), np.full(H, -np.inf)
-    for part in parts():
-        sums = np.add.reduceat(part[:, order], starts, axis=1)
+    for rows in blocks:
+        sums = np.add.reduceat(gates(rows)[:, order], starts, axis=1)
         low, high = np.minimum(low, sums.min(axis=0)), np.maximum(high, sums.max(axis=0))
     constant = np.where((low == high) & (low != 0) & (sizes <= settings.contrasts_up_to), low, 0.0)
     turn, owners = _turn(np.split(order, starts[1:]), constant, settings)
     used = np.zeros(turn.shape[1], dtype=bool)
-    for part in parts():
-        used |= (part @ turn).any(axis=0)
+    for rows in blocks:
+        used |= (gates(rows) @ turn).any(axis=0)
     # The constant column counts in each of its groups.
     others = np.arange(first := turn.shape[1] - len(owners), turn.shape[1])
     places = np.concatenate([np.zeros(first * H, dtype=np.int64), others]), np.append(np.arange(first * H), owners)
