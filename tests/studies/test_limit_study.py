@@ -42,28 +42,10 @@ def test_the_command(tmp_path, unpainted):
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "limit.csv"), table)
 
 
-def test_what_is_stored_is_drawn_without_computing(tmp_path, monkeypatch):
-    """--stored draws the stored cells and counts the missing ones; --redraw reproduces a folder byte for byte."""
-    assert limit(tmp_path, "--network", "gln").returncode == 0
-    table = (tmp_path / "limit.csv").read_bytes()
-    monkeypatch.setattr(study, "driven", None)
-    assert limit(tmp_path, "--network", "gln", "relu", "--stored").returncode == 0
-    record = json.loads((tmp_path / "record.json").read_text())
-    assert (record["cells"], record["missing"], record["end"]) == (1, 1, "begun")
-    assert (tmp_path / "limit.csv").read_bytes() == table
-    assert (tmp_path / "limit.png").stat().st_size > 10_000
-    assert "(1 of 2 cells)" in (tmp_path / "findings.md").read_text()
-    again = tmp_path / "again"
-    done = run("--redraw", tmp_path, "--out", again, command="reproduce limit")
-    assert done.returncode == 0, done.stderr
-    for name in ("limit.csv", "limit.png", "findings.md", "record.json"):
-        assert (again / name).read_bytes() == (tmp_path / name).read_bytes()
-
-
 def test_deep_networks_are_held_against_a_certified_bound(tmp_path, monkeypatch, unpainted):
     """Ratios to the bound are at least 1; fixed gates have one bound for all starts, learned gates one per end."""
     for module in (study, networks):
-        monkeypatch.setattr(module, "SGD", partial(SGD, steps=1600))
+        monkeypatch.setattr(module, "SGD", partial(SGD, steps=800))
     names = ["deep-gln", "deep-relu", "deep-frozen-relu"]
     options = ("--network", *names, "--draws", 2, "--descents", "loss-scaled", "--start", "trained", "--units", 3)
     done = limit(tmp_path, *options, "--max-steps", 100)
@@ -79,8 +61,10 @@ def test_deep_networks_are_held_against_a_certified_bound(tmp_path, monkeypatch,
     assert table.loc["deep-relu"].ratio.notna().sum() == 2
 
 
-def test_what_is_finite_time_and_what_is_gates(tmp_path, unpainted):
+def test_what_is_finite_time_and_what_is_gates(tmp_path, monkeypatch, unpainted):
     """`relu` and `learned-relu` share their training, rows follow the path, and contrasts over seeds are reported."""
+    for module in (study, networks):
+        monkeypatch.setattr(module, "SGD", partial(SGD, steps=800))
     names = ["learned-relu", "relu", "random-relu", "retrained-relu"]
     options = ("--seeds", 1, 2, "--units", 8, "--descents", "sgd", "loss-scaled", "--start", "trained")
     done = limit(tmp_path, "--network", *names, *options, "--max-steps", 100)
@@ -92,7 +76,7 @@ def test_what_is_finite_time_and_what_is_gates(tmp_path, unpainted):
         trained = [last.loc[name, seed, "sgd"] for name in ("learned-relu", "relu")]
         np.testing.assert_array_equal(*(row[["error", "norm", "optimum"]].astype(float) for row in trained))
     way = table[(table.network == "learned-relu") & (table.seed == 1) & (table.descent == "sgd")]
-    assert way.step.tolist() == [0, *(2**k for k in range(12)), 3200]
+    assert way.step.tolist() == [0, *(2**k for k in range(10)), 800]
     frozen = table[(table.network == "random-relu") & (table.seed == 1)]
     assert frozen.optimum.nunique() == 1
     assert way.optimum.nunique() > 1
@@ -160,7 +144,6 @@ def test_contrasts_of_several_sizes_and_momenta():
         (["--tolerance", "1"], "tolerance must be a number strictly between 0 and 1"),
         (["--draws", "2", "--network", "gln", "deep-gln"], "--draws 2 is for deep networks; leave out --network gln"),
         (["--redraw", "data/limit/deep"], "--redraw computes nothing"),
-        (["--stored"], "holds none of these cells"),
         (["--descents", "sgd"], "--start initial leaves the training out"),
     ],
 )
@@ -182,56 +165,35 @@ def test_gates_that_cannot_separate_the_samples_are_an_answer(tmp_path, unpainte
     assert set(table.loc["gln"].descent) == {"plain", "loss-scaled"}
 
 
-def test_ctrl_c_keeps_what_there_is(tmp_path, monkeypatch, unpainted):
-    """After Ctrl-C in a descent, its rows so far are written, and the same command computes it again."""
-    real, begun = study.driven, []
+@pytest.mark.parametrize(("end", "told"), [("interrupted", "interrupted"), ("max_seconds", "cut off")])
+def test_a_network_that_is_not_finished_is_told_and_run_again(end, told, tmp_path, monkeypatch, unpainted):
+    """After Ctrl-C or a limit, rows so far are written, and the same command computes the network again."""
+    real, begun, ended_early = study.driven, [], ["linear"]
 
-    def interrupted(network, *arguments, **options):
-        begun.append(network)
-        return replace(real(network, *arguments, **options), **({"end": "interrupted"} if len(begun) == 3 else {}))
-
-    monkeypatch.setattr(study, "driven", interrupted)
-    done = limit(tmp_path, "--network", "gln", "linear")
-    assert done.returncode == 130
-    assert "1 of 2 cells are stored" in done.stderr
-    table = pd.read_csv(tmp_path / "limit.csv")
-    ends = table.groupby(["network", "descent"]).end.last()
-    assert ends.to_dict() == {
-        ("gln", "loss-scaled"): "converged",
-        ("gln", "plain"): "max_steps",
-        ("linear", "loss-scaled"): "interrupted",
-    }
-    assert json.loads((tmp_path / "record.json").read_text())["end"] == "interrupted"
-    assert limit(tmp_path, "--network", "gln", "linear").returncode == 0
-    assert len(begun) == 5
-    assert set(pd.read_csv(tmp_path / "limit.csv").network) == {"gln", "linear"}
-
-
-def test_networks_that_are_cut_off_are_told_and_run_again(tmp_path, monkeypatch, unpainted):
-    """Networks that are cut off are reported and computed again, those that are finished are not."""
-    real, begun, slow = study.driven, [], {"linear"}
-
-    def timed(network, *arguments, **options):
+    def driven(network, *arguments, **options):
         begun.append("linear" if network.readout is None else "gln")
         descent = real(network, *arguments, **options)
-        return replace(descent, end="max_seconds") if begun[-1] in slow else descent
+        return replace(descent, end=end) if begun[-1] in ended_early else descent
 
-    def ends():
-        return pd.read_csv(tmp_path / "limit.csv").groupby(["network", "descent"]).end.last().loc["linear"].to_dict()
+    def ends_of(network):
+        return pd.read_csv(tmp_path / "limit.csv").groupby(["network", "descent"]).end.last().loc[network].to_dict()
 
-    monkeypatch.setattr(study, "driven", timed)
-    for _ in range(2):
-        done = limit(tmp_path, "--network", "gln", "linear")
-        assert done.returncode == 130
-        assert "cut off: 1 of 2 cells are stored" in done.stderr
-        assert done.stdout.count("(cut off)") == 2
-        assert ends() == {"loss-scaled": "max_seconds", "plain": "max_seconds"}
-        record = json.loads((tmp_path / "record.json").read_text())
-        assert (record["end"], record["missing"]) == ("cut off", 1)
-        assert "(1 of 2 cells, the others cut off)" in (tmp_path / "findings.md").read_text()
-    assert begun == ["gln", "gln", *["linear"] * 4]
-    slow.clear()
-    assert limit(tmp_path, "--network", "gln", "linear", "--max-seconds", 1e7).returncode == 0
-    assert ends() == {"loss-scaled": "converged", "plain": "max_steps"}
+    monkeypatch.setattr(study, "driven", driven)
+    finished = {"loss-scaled": "converged", "plain": "max_steps"}
+    descents = ["loss-scaled"] if end == "interrupted" else [*finished]
+    loose = ("--network", "gln", "linear", "--tolerance", 0.5)
+    done = limit(tmp_path, *loose)
+    assert done.returncode == 130
+    assert f"{told}: 1 of 2 cells are stored" in done.stderr
+    assert done.stdout.count(f"({told})") == len(descents)
+    assert (ends_of("gln"), ends_of("linear")) == (finished, dict.fromkeys(descents, end))
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["end"], record["missing"]) == (told, 1)
+    others = ", the others cut off" if end == "max_seconds" else ""
+    assert f"(1 of 2 cells{others})" in (tmp_path / "findings.md").read_text()
+    assert begun == ["gln", "gln", *["linear"] * len(descents)]
+    ended_early.clear()
+    assert limit(tmp_path, *loose).returncode == 0
+    assert (ends_of("gln"), ends_of("linear")) == (finished, finished)
     assert json.loads((tmp_path / "record.json").read_text())["end"] == "finished"
-    assert begun == ["gln", "gln", *["linear"] * 6]
+    assert begun[2 + len(descents) :] == ["linear"] * 2

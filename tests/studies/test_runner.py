@@ -153,6 +153,16 @@ def test_results_are_drawn_again(tmp_path):
     assert document["error"].endswith("holds no figure 'toy', but twin; run reproduce galu for it")
 
 
+def test_stored_cells_are_drawn_without_computing(tmp_path):
+    reproduce("--figure", "toy", "--quick", "--out", tmp_path)
+    COMPUTED.clear()
+    code, document, _ = reproduce("--figure", "toy", "--stored", "--out", tmp_path)
+    assert (code, COMPUTED) == (0, [])
+    assert document["findings"] == {"toy": {"outcome": "yes (2 of 3 cells)", "verdicts": told(5 / 6, 4)}}
+    record = document["record"]["toy"]
+    assert (record["cells"], record["missing"], record["end"]) == (2, 1, "begun")
+
+
 def test_a_damaged_table_is_refused_and_does_not_stop_other_figures(tmp_path):
     for name in ("toy", "twin"):
         reproduce("--figure", name, "--out", tmp_path)
@@ -244,6 +254,7 @@ def test_files_are_asked_for_before_any_work_and_their_place_is_no_setting(tmp_p
         (["--engine", "dask"], "needs the address"),
         (["--engine", "dask", "--scheduler", "nonsense"], "no Dask scheduler answers at nonsense"),
         (["--jobs", "0"], "jobs must be"),
+        (["--stored"], "holds none of these cells; run the command without --stored"),
         (["--redraw", "/nowhere"], "/nowhere/record.json is not a readable file"),
         (["--redraw", "/nowhere", "--quick"], "--redraw computes nothing"),
         (["--redraw", "/nowhere", "--scheduler", "tcp://127.0.0.1:9"], "--redraw computes nothing"),
