@@ -122,7 +122,8 @@ def _matrices(draw: Draw) -> dict[str, Any]:
     order = draw.rng.permutation(H * R * C)
     groups, rows = np.repeat(np.arange(H), R * C)[order], np.tile(np.repeat(np.arange(R), C), H)[order]
     draw.sizes["k"] = len(groups)
-    bad: list[Any] = [rows[:-1], np.append(rows, 0), rows + 0.5, None, "rows", np.where(order == 0, 7, rows)]
+    renamed = np.where(order == 0, 7, rows)
+    bad: list[Any] = [rows[:-1], np.append(rows, 0), rows + 0.5, None, "rows", *[renamed] * (H * C > 1)]
     return {"groups": draw.either(groups, [None, "01", [0.5]]), "rows": draw.either(rows.tolist(), bad)}
 
 
