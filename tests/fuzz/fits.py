@@ -81,7 +81,7 @@ def _few(c: Any) -> bool:
 
 
 STEPS = count(0, 1, 20, 90, least=0, cap=100, vast=10**600)
-SEARCH: dict[str, Any] = {"restarts": count(1, 2, 3, cap=40), "units": count(1, 2, 3, 3), "steps": ARGUMENTS["steps"]}
+SEARCH: dict[str, Any] = {"restarts": count(1, 2, 3, cap=40), "units": count(1, 2, 3, 3), "steps": STEPS}
 row(improve_filters, _samples, _start, share=4, steps=STEPS, may=_few, fine=_is_search, same=None)
 row(
     search_gates,
