@@ -10,7 +10,7 @@ from implicit_bias.extensions.galu import alternate_convex_search, improve_filte
 from implicit_bias.extensions.gated_flow import RingProcess, nonlinear_gaussian_process
 from tests.fuzz import problems
 from tests.fuzz.draw import DIMENSIONS, Draw, Given
-from tests.fuzz.strategies import ARGUMENTS, count, is_number, never, number
+from tests.fuzz.strategies import count, is_number, never, number
 from tests.fuzz.table import row
 from tests.fuzz.values import close
 
