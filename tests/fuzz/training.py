@@ -50,7 +50,7 @@ row(
     steps=STEPS,
     loss=choice(*LOSSES, also=callable),
     vectors=choice("l2", "l_inf"),
-    newton_schulz=choice(True, False),
+    newton_schulz=choice(True, False, also=lambda v: isinstance(v, np.bool_)),
     **DECAYS,
     **CONFIGURED,
 )
