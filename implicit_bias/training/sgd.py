@@ -181,7 +181,7 @@ def _descend(
 
 def _due(every: Any) -> Callable[[int], bool]:
     """Return a function that is True for steps with a row: those in a container `every`, or its multiples."""
-    if isinstance(every, list | tuple | set | frozenset):
+    if isinstance(every, list | tuple | set | frozenset | dict):
         return frozenset(as_count(step, "a step of every", least=0) for step in every).__contains__
     if isinstance(every, Container) and not isinstance(every, str | bytes):
         return every.__contains__
