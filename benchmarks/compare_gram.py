@@ -11,24 +11,15 @@ from common import alternately, run
 from implicit_bias._utils.checks import Array
 from implicit_bias.extensions.infinite import activation, empirical_gram, gram_matrix
 
-#: Points and inputs of the comparison.
+#: Gaussian points of mean squared length 1, and inputs.
 SMALL = (300, 10)
-#: Points and inputs of the large matrices.
-LARGE = ((2000, 3), (2000, 100))
 COMPARED = ("relu", "selu", "gelu", "swish", "tanh")
-ALL = ("relu", "leaky relu", "selu", "elu", "gelu", "erf", "tanh", "swish", "softplus", "sigmoid", "square", "cube")
 #: Nodes a side of the quadrature.
 NODES = 48
 #: Sampled units.
 UNITS = 100_000
 #: Pairs whose nodes are held at once.
 AT_ONCE = 512
-
-
-def points(n: int, d: int, unit: bool = False) -> Array:
-    """Return Gaussian points (n, d) of mean squared length 1, or of length 1 if `unit`."""
-    X = np.random.default_rng(0).normal(size=(n, d))
-    return np.asarray(X / (np.linalg.norm(X, axis=1, keepdims=True) if unit else np.sqrt(d)))
 
 
 def quadrature(X: Array, name: str) -> Array:
@@ -53,7 +44,7 @@ def quadrature(X: Array, name: str) -> Array:
 
 def compared(repeats: int) -> list[dict[str, str]]:
     """Return a row per activation: seconds and relative errors of ours, of quadrature and of sampled units."""
-    X, rows = points(*SMALL), []
+    X, rows = np.random.default_rng(0).normal(size=SMALL) / np.sqrt(SMALL[1]), []
     for name in COMPARED:
         ways: dict[str, Callable[[], Any]] = {"ours": partial(gram_matrix, X, name)}
         ways |= {"quadrature": partial(quadrature, X, name), "sampled": partial(empirical_gram, X, name, UNITS)}
@@ -72,24 +63,9 @@ def compared(repeats: int) -> list[dict[str, str]]:
     return rows
 
 
-def large(repeats: int) -> list[dict[str, str]]:
-    """Return a row per activation: seconds of large matrices, for points of length 1 and of any length."""
-    rows = []
-    for name in ALL:
-        row = {"activation": name}
-        for n, d in LARGE:
-            for unit in (True, False):
-                seconds, _ = alternately({"ours": partial(gram_matrix, points(n, d, unit), name)}, repeats)
-                row[f"d = {d}, {'length 1' if unit else 'any length'}"] = f"{seconds['ours']:.2f}"
-        rows.append(row)
-    return rows
-
-
 def report(options: argparse.Namespace) -> Iterator[Any]:
     yield f"{SMALL[0]} points in {SMALL[1]} dimensions, medians of {options.repeats}:"
     yield compared(options.repeats)
-    yield f"Seconds for {LARGE[0][0]} points, medians of {options.repeats}:"
-    yield large(options.repeats)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure least squares on gated features against dense algebra, and Algorithm 1 against solving anew; see --help.
 
-Rivals form Φ, or (GGᵀ)∘(XXᵀ), in each run, and solve by Cholesky, scikit-learn's Ridge or RidgeCV, or lstsq, all with
+Rivals form Φ, or (GGᵀ)∘(XXᵀ), in each run, and solve by Cholesky, scikit-learn's Ridge, or lstsq, all with
 one thread in CPU seconds, in turn.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from common import alternately, run
-from sklearn.linear_model import Ridge, RidgeCV
+from sklearn.linear_model import Ridge
 
 from implicit_bias import GatedFeatures, ReLUGates
 from implicit_bias._utils.checks import Array
@@ -25,9 +25,6 @@ SOLVED = (
     *((300, 10, 20, 0.1), (1024, 32, 16, 0.1), (3000, 20, 100, 0.1), (3000, 20, 140, 0.1), (20_000, 20, 50, 0.1)),
     *((500, 10, 200, 0.01), (1500, 20, 150, 0.1), (1501, 20, 150, 0.1), (1000, 784, 20, 0.1)),
 )
-#: Samples, inputs and units of the choice among RIDGES.
-CHOSEN = ((1500, 20, 150), (2000, 20, 50))
-RIDGES = np.logspace(-4, 2, 10)
 #: Samples, inputs, units and ridge of Algorithm 1: with more features than samples a ridge gives it something to lower.
 SEARCHED = ((1024, 32, 64, 0.01), (1024, 32, 16, 0.0))
 STEPS = 512
@@ -101,27 +98,6 @@ def closed_forms(repeats: int) -> Iterator[dict[str, str]]:
         yield row | {"ours / best": f"{seconds['ours'] / seconds[name]:.2f}", "apart": f"{apart:.0e}"}
 
 
-def fitted(model: Any, features: GatedFeatures, y: Array) -> Any:
-    """Fit a model to Φ, which is formed in each run."""
-    return model.fit(features.dense(), y)
-
-
-def choices(repeats: int) -> Iterator[dict[str, str]]:
-    """Yield rows: seconds for the leave-one-out errors of ten ridges, by ours and by scikit-learn on Φ."""
-    for m, d, k in CHOSEN:
-        features, y = layer(m, d, k)
-        oracle = RidgeCV(m * RIDGES, fit_intercept=False, store_cv_results=True)
-        ways: dict[str, Callable[[], Any]] = {
-            "ours": partial(least_squares, features, y, ridge=RIDGES),
-            "RidgeCV": partial(fitted, oracle, features, y),
-        }
-        seconds, results = alternately(ways, repeats, time.process_time)
-        errors = results["RidgeCV"].cv_results_.reshape(m, -1).T
-        apart = np.abs(results["ours"].leave_one_out ** 2 / errors - 1).max()
-        row = {"m": f"{m}", "d": f"{d}", "k": f"{k}"} | {f"{name}, s": f"{seconds[name]:.2f}" for name in ways}
-        yield row | {"gap at most": f"{max(one.gap for one in results['ours'].solutions):.0e}", "apart": f"{apart:.0e}"}
-
-
 def cholesky(features: GatedFeatures, y: Array, ridge: float) -> Array:
     """Return dual coefficients (n,) if n ≤ kd, else weights (kd,), by a Cholesky factor of the smaller Gram matrix."""
     wide = features.n <= features.k * features.d
@@ -153,8 +129,6 @@ def report(options: argparse.Namespace) -> Iterator[Any]:
     repeats = options.repeats
     yield f"One solution, medians of {repeats}, milliseconds:"
     yield closed_forms(repeats)
-    yield f"Leave-one-out errors for {len(RIDGES)} ridges, medians of {repeats}:"
-    yield choices(repeats)
     yield f"Algorithm 1, {STEPS} steps, medians of {repeats}; solving anew is {STEPS} times one solution:"
     yield searches(repeats)
 
