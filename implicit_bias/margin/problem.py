@@ -114,19 +114,15 @@ class MarginProblem:
             shape = (self.features.k, self.features.d)
             object.__setattr__(self, "constraints", LinearConstraints.of(self.constraints, shape))
         if self.constraints is not None and self.norm.seminorm:
-            raise InputError(
-                f"{self.norm!r} is zero for some nonzero weights and does not support constraints; choose another norm"
-            )
+            raise InputError(f"{self.norm!r} is zero for some nonzero weights: choose another norm for constraints")
         if not self.features.kept:
             return
         with np.errstate(over="ignore"):
             lengths = self.features.row_norms() / self.required_margin
-        checks.check_range(
-            np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY)), "the features over the margins"
-        )
+        lengths = np.where(self.features.closed(), 0.0, np.maximum(lengths, TINY))
+        checks.check_range(lengths, "the features over the margins")
         self.check_upper_bounds()
-        reason = self.norm.refusal(self.features)
-        if reason:
+        if reason := self.norm.refusal(self.features):
             raise InputError(f"{self.norm!r} does not support these features: {reason}")
         if self.norm.needs_check:
             # Imported here because the checks load CVXPY, which takes a second, and only user-defined norms need them.

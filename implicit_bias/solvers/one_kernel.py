@@ -482,8 +482,7 @@ def solve_one_kernel(
     n, upper = problems[0].features.n, problems[0].upper_bounds
     cache, order = KernelCache(kernel, n, len(problems), dtype), np.random.default_rng(0).permutation(n)
     sides = [order[problem.y[order] == sign][:FIRST_OF_SIGN] for problem in problems for sign in (-1, 1)]
-    pool, size = np.zeros(n, dtype=bool), FIRST
-    pool[np.concatenate([*sides, order[:size]])] = True
+    size, pool = FIRST, np.isin(np.arange(n), np.concatenate([*sides, order[:FIRST]]))
     mu = float(np.sqrt(max(kernel(order[:FIRST_OF_SIGN], order[:FIRST_OF_SIGN]).diagonal().mean(), 0.0))) or 1.0
     paired = bool(problems[0].intercept)
     duals = [_Dual(problem.y, upper, paired, np.zeros(n), np.zeros(n), mu) for problem in problems]
