@@ -260,9 +260,11 @@ class BallDescent:
         return self.incumbent.answer(self.count, self.stopped, reason)
 
     def observe(self, at: Any) -> bool:
-        """Update the bounds; return True at the tolerance, at a limit, if the margin is zero, or for more samples."""
+        """Update the bounds; return True at the tolerance or a limit, without margin or numbers, or to add samples."""
         self.count += 1
         program, problem, (W, b, dual) = self.program, self.program.problem, self.program.solution(at)
+        if not (np.isfinite(W).all() and np.isfinite(dual).all()):
+            return True
         lam, unit = balanced(dual, problem.y) if program.intercept else dual, self.margin / self.scale
         value, size = program.sizes(at, W, problem.adjoint(lam))
         box = None if program.hard else problem.upper_bounds * problem.required_margin

@@ -260,6 +260,6 @@ class PolyhedralConditions:
         """Return the next iterate, after one step for variables and another for multipliers; None for short steps."""
         at = self.at
         first, second = (TO_BOUNDARY * longest_step(v, dv) for v, dv in ((at.x, direction.x), (at.z, direction.z)))
-        if max(first, second) < SHORTEST_STEP or not np.isfinite(direction.W).all():
+        if max(first, second) < SHORTEST_STEP:
             return None
         return at.moved(direction, first, second, (second, first) if self.program.sums else (first, second))

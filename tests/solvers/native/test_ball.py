@@ -1,9 +1,12 @@
 """Solvers in the unit ball of a norm: optima of conic programs, proofs, and limits, which end with true bounds."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 
 from implicit_bias import MarginProblem, NuclearNorm, Status, TwoLayerNorm, solve
+from implicit_bias.solvers.native.polyhedral import PolyhedralIterate
 from tests.cases import assert_farkas, interrupt, optimal
 from tests.solvers.native.shapes import SumNorm, native, teacher
 
@@ -59,3 +62,14 @@ def test_limits_return_certified_bounds(norm):
         assert found.lower_bound <= best * (1 + 1e-6)
         assert found.objective >= best * (1 - 1e-6)
     assert steps[-1].lower_bound <= best * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("norm", ["box", "simplex"])
+def test_numbers_that_are_none_end_a_solve(norm, monkeypatch):
+    features, y = teacher(60, 6, 20, 3)
+    moves, real, case = count(), PolyhedralIterate.moved, MarginProblem(features, y, NORMS[norm])
+    best, nan = solve(case).objective, (np.nan, np.nan, (np.nan, np.nan))
+    monkeypatch.setattr(PolyhedralIterate, "moved", lambda *own: real(*own[:2], *(own[2:] if next(moves) < 9 else nan)))
+    found = solve(case, "NATIVE", tol=1e-9)
+    assert (found.status, found.iterations) == (Status.INACCURATE, 10)
+    assert 0 < found.lower_bound <= best * (1 + 1e-6) <= found.objective * (1 + 2e-6) < np.inf
