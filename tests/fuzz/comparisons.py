@@ -29,7 +29,8 @@ def _small_problem(draw: Draw) -> dict[str, Any]:
     return {"problem": draw.scalar([MarginProblem(GatedFeatures(X), y, Frobenius())], never)}
 
 
-WEIGHTS: dict[str, Any] = {"W": numbers("one d", [0.0, 1e-310, *SIZES]), "must": lambda c: not c.W.any()}
+WEIGHT = numbers("one d", [0.0, 1e-310, *SIZES], but=["one dimension more"])
+WEIGHTS: dict[str, Any] = {"W": WEIGHT, "must": lambda c: not c.W.any()}
 row(metrics.normalised_margin, _small_problem, **WEIGHTS)
 row(
     metrics.optimality_ratio, _small_problem, **WEIGHTS, optimum=number(1.0, 2.5), finite=False, fine=lambda c, r: r > 0

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from implicit_bias import GatedFeatures
 from implicit_bias.extensions import gated_flow
@@ -211,7 +212,8 @@ row(gated_flow.pixel_moments, _pixels, share=3, finite=False, fine=lambda c, r: 
 def _time(draw: Draw) -> Given:
     fine = lambda v: is_number(0, 1e100, ends=True)(v) or isinstance(v, bool | np.bool_) or v is None  # noqa: E731
     at = draw.scalar([0, 1.5, 1e9, np.float32(3)], fine)
-    at.verdict = "doubtful" if isinstance(at.value, list | tuple) and at.value else at.verdict
+    several = isinstance(at.value, Tensor) or (isinstance(at.value, list | tuple) and at.value)
+    at.verdict = "doubtful" if several else at.verdict
     return at
 
 
