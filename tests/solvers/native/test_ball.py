@@ -48,8 +48,7 @@ def test_optima_are_those_of_conic_programs(norm, C, size, wrong, intercept):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_limits_return_certified_bounds(norm):
-    features, y = teacher(60, NORMS[norm].gates or 6, 20, 3)
-    case = MarginProblem(features, y, NORMS[norm])
+    case = MarginProblem(*teacher(60, NORMS[norm].gates or 6, 20, 3), NORMS[norm])
     best, steps = solve(case).objective, []
     few = solve(case, "NATIVE", max_iterations=4)
     assert (few.status, few.iterations) == (Status.ITERATION_LIMIT, 4)
@@ -66,8 +65,7 @@ def test_limits_return_certified_bounds(norm):
 
 @pytest.mark.parametrize("norm", ["box", "simplex"])
 def test_numbers_that_are_none_end_a_solve(norm, monkeypatch):
-    features, y = teacher(60, 6, 20, 3)
-    moves, real, case = count(), PolyhedralIterate.moved, MarginProblem(features, y, NORMS[norm])
+    moves, real, case = count(), PolyhedralIterate.moved, MarginProblem(*teacher(60, 6, 20, 3), NORMS[norm])
     best, nan = solve(case).objective, (np.nan, np.nan, (np.nan, np.nan))
     monkeypatch.setattr(PolyhedralIterate, "moved", lambda *own: real(*own[:2], *(own[2:] if next(moves) < 9 else nan)))
     found = solve(case, "NATIVE", tol=1e-9)
